@@ -1,0 +1,39 @@
+// The one exception type of Winnow: a kind, one line for a person, and what to do about it.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace winnow {
+
+enum class ErrorKind {
+  usage,       // the command line is wrong
+  experiment,  // the experiment file or a value in it is wrong
+  data,        // a data file is missing, damaged or of the wrong shape
+  run,         // a run directory or a running experiment failed
+  peer,        // another process sent something that does not fit
+  internal,    // our own bug
+};
+
+// Thrown where the fault is known, printed once at the edge of the program.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message, std::string hint = "")
+      : std::runtime_error(message), kind_(kind), hint_(std::move(hint)) {}
+
+  ErrorKind kind() const { return kind_; }
+  const std::string& hint() const { return hint_; }
+
+ private:
+  ErrorKind kind_;
+  std::string hint_;
+};
+
+// The documented exit code of the program for an error of this kind.
+int exit_code(ErrorKind kind);
+
+inline constexpr int kExitMismatch = 7;      // `verify` found a difference
+inline constexpr int kExitSweepFailed = 8;   // some run of a sweep failed
+inline constexpr int kExitInterrupted = 130;  // stopped by SIGINT or SIGTERM after saving
+
+}  // namespace winnow

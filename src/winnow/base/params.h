@@ -1,0 +1,79 @@
+// One declaration per parameter: name, where its value lives, default, range, help. The same
+// declaration reads and checks an experiment, prints `describe` and makes the tables of the docs.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace winnow {
+
+using Json = nlohmann::ordered_json;
+
+// One declared parameter. The value held by the target when it is declared is the default.
+class Param {
+ public:
+  // The smallest and largest allowed value (of each element, for lists).
+  Param& range(double low, double high);
+  Param& at_least(double low) { return range(low, std::numeric_limits<double>::infinity()); }
+  Param& above(double low);  // as at_least, but `low` itself is not allowed
+  Param& choices(std::vector<std::string> allowed);
+  Param& source(std::string text);  // where the default comes from: a paper, a spec section
+
+  const std::string& name() const { return name_; }
+  const std::string& help() const { return help_; }
+  const std::string& source() const { return source_; }
+  std::string type() const;           // "number", "whole number", "true or false", "text", "list of ..."
+  std::string range_text() const;     // "0 to 1", "> 0", "a | b", ""
+  const Json& default_value() const { return default_; }
+  Json value() const;
+  // Checks a value and stores it; throws Error(kind experiment) naming `where`.name.
+  void set(const Json& value, std::string_view where);
+
+ private:
+  friend class Params;
+  using Target = std::variant<double*, std::int64_t*, std::uint64_t*, bool*, std::string*,
+                              std::vector<double>*, std::vector<std::int64_t>*>;
+  Param(std::string name, Target target, std::string help);
+  [[noreturn]] void reject(const Json& value, std::string_view where,
+                           const std::string& expected) const;
+  void check_range(double number, const Json& value, std::string_view where) const;
+
+  std::string name_;
+  Target target_;
+  std::string help_;
+  std::string source_;
+  Json default_;
+  double low_ = -std::numeric_limits<double>::infinity();
+  double high_ = std::numeric_limits<double>::infinity();
+  bool low_open_ = false;
+  std::vector<std::string> choices_;
+};
+
+// The parameters of one table of an experiment. Targets must outlive it.
+class Params {
+ public:
+  Param& add(std::string name, double& target, std::string help);
+  Param& add(std::string name, std::int64_t& target, std::string help);
+  Param& add(std::string name, std::uint64_t& target, std::string help);
+  Param& add(std::string name, bool& target, std::string help);
+  Param& add(std::string name, std::string& target, std::string help);
+  Param& add(std::string name, std::vector<double>& target, std::string help);
+  Param& add(std::string name, std::vector<std::int64_t>& target, std::string help);
+
+  // Sets every parameter named in `table`; a key that is not declared is an error with a suggestion.
+  // `where` is the table's name in messages; keys in `also` belong to somebody else and are skipped.
+  void read(const Json& table, std::string_view where, std::vector<std::string> also = {});
+  Json values() const;  // all parameters, defaults included
+  const std::vector<Param>& all() const { return params_; }
+  Param* find(std::string_view name);
+
+ private:
+  std::vector<Param> params_;
+};
+
+}  // namespace winnow

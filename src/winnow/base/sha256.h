@@ -1,0 +1,32 @@
+// SHA-256, for model hashes and the identity of experiments and ledgers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace winnow {
+
+class Sha256 {
+ public:
+  void update(std::span<const std::byte> bytes);
+  void update(std::string_view text);
+  // The digest as 64 hexadecimal digits. Ends the object's life: start a new one afterwards.
+  std::string hex();
+
+ private:
+  void compress(const std::byte* block);
+
+  std::array<std::uint32_t, 8> state_{0x6a09e667U, 0xbb67ae85U, 0x3c6ef372U, 0xa54ff53aU,
+                                      0x510e527fU, 0x9b05688cU, 0x1f83d9abU, 0x5be0cd19U};
+  std::array<std::byte, 64> pending_{};
+  std::size_t pending_size_ = 0;
+  std::uint64_t total_ = 0;
+};
+
+std::string sha256_hex(std::string_view text);
+
+}  // namespace winnow

@@ -1,0 +1,109 @@
+// A network: code over weights that live in a flat model state.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "winnow/base/random.h"
+#include "winnow/model/state.h"
+
+namespace winnow {
+
+// Fills a tensor's values at the start of a run.
+using Init = std::function<void(Stream&, std::span<float>)>;
+
+// The weights of one network: declared while it is built, then bound to a flat buffer as views.
+class Weights {
+ public:
+  // Declares a tensor and returns where it will be; the pointer stays valid for the object's life.
+  // The tensor is undefined until bind().
+  const at::Tensor* add(std::string name, std::vector<std::int64_t> shape, Init init,
+                        SlotKind kind = SlotKind::parameter);
+
+  // The layout of everything declared so far; call when the network is complete.
+  LayoutPtr layout() const;
+
+  // Makes every tensor a view of `flat`, and every gradient a view of `gradient` (same device, at
+  // least layout()->parameters() values). An undefined `gradient` binds for inference only.
+  void bind(const at::Tensor& flat, const at::Tensor& gradient);
+
+  // Fresh values from a stream per tensor, keyed by seed and name: independent of device and order.
+  State initial(std::uint64_t seed) const;
+
+ private:
+  struct Declared {
+    Slot slot;
+    Init init;
+    at::Tensor tensor;
+  };
+  std::deque<Declared> declared_;
+};
+
+// What a network has to fit.
+struct NetShape {
+  std::int64_t classes = 10;
+  std::int64_t channels = 3;
+  std::int64_t height = 32;
+  std::int64_t width = 32;
+};
+
+// How a forward pass is meant.
+struct Pass {
+  bool training = false;                // batch statistics and dropout on
+  const at::Generator* dropout = nullptr;  // where dropout masks come from, when training
+};
+
+// Every network of the zoo is a feature extractor followed by one linear head.
+// Not thread-safe: a lane owns its network.
+class Net {
+ public:
+  virtual ~Net() = default;
+
+  // Normalised float images [batch, channels, height, width] to the head's input [batch, d].
+  virtual at::Tensor features(const at::Tensor& images, const Pass& pass) const = 0;
+  at::Tensor logits(const at::Tensor& features) const;
+  at::Tensor forward(const at::Tensor& images, const Pass& pass) const {
+    return logits(features(images, pass));
+  }
+
+  Weights& weights() { return weights_; }
+  const Weights& weights() const { return weights_; }
+  // Names of the head's tensors in the layout, "fc.weight" and "fc.bias" for instance.
+  const std::string& head_name() const { return head_name_; }
+
+ protected:
+  // Declares the head; every constructor calls it once.
+  void declare_head(const std::string& name, std::int64_t in, std::int64_t out, Init weight,
+                    Init bias);
+
+  Weights weights_;
+
+ private:
+  std::string head_name_;
+  const at::Tensor* head_weight_ = nullptr;
+  const at::Tensor* head_bias_ = nullptr;
+};
+
+// An entry of the zoo.
+struct NetInfo {
+  std::string name;
+  std::string summary;
+  NetShape usual;         // the shape its published parameter count is for
+  std::int64_t resize = 0;  // the square input it was made for; 0: takes images as they are
+  std::function<std::unique_ptr<Net>(const NetShape&)> make;
+};
+
+// All networks, in the order `winnow list models` shows them.
+const std::vector<NetInfo>& zoo();
+// Throws Error(kind experiment) with a suggestion for an unknown name.
+const NetInfo& find_net(const std::string& name);
+
+}  // namespace winnow

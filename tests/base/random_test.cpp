@@ -1,0 +1,141 @@
+#include "winnow/base/random.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+namespace winnow {
+namespace {
+
+TEST(Random, StreamWithTheSameKeyRepeatsItself) {
+  Stream a(7, "batches", 3, 4);
+  Stream b(7, "batches", 3, 4);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(a.next_u64(), b.next_u64());
+  }
+}
+
+TEST(Random, EveryPartOfTheKeyMatters) {
+  std::set<std::uint64_t> firsts;
+  firsts.insert(Stream(7, "batches", 3, 4).next_u64());
+  firsts.insert(Stream(8, "batches", 3, 4).next_u64());
+  firsts.insert(Stream(7, "noise", 3, 4).next_u64());
+  firsts.insert(Stream(7, "batches", 4, 3).next_u64());
+  firsts.insert(Stream(7, "batches", 3).next_u64());
+  firsts.insert(Stream(7, "batches", 3, 4, 0).next_u64());
+  EXPECT_EQ(firsts.size(), 6U);
+}
+
+TEST(Random, PhiloxMatchesThePublishedVectorForZeroKeyAndCounter) {
+  Stream stream(std::uint64_t{0});
+  EXPECT_EQ(stream.next_u32(), 0x6627e8d5U);
+  EXPECT_EQ(stream.next_u32(), 0xe169c58dU);
+  EXPECT_EQ(stream.next_u32(), 0xbc57ac4cU);
+  EXPECT_EQ(stream.next_u32(), 0x9b00dbd8U);
+}
+
+TEST(Random, UniformAndNormalHaveTheirMoments) {
+  Stream stream(1, "moments");
+  double sum = 0.0, square = 0.0, normal_sum = 0.0, normal_square = 0.0;
+  constexpr int kCount = 200000;
+  for (int i = 0; i < kCount; ++i) {
+    const double u = stream.uniform();
+    ASSERT_GE(u, 0.0);
+    ASSERT_LT(u, 1.0);
+    sum += u;
+    square += u * u;
+    const double z = stream.normal();
+    normal_sum += z;
+    normal_square += z * z;
+  }
+  EXPECT_NEAR(sum / kCount, 0.5, 0.003);
+  EXPECT_NEAR(square / kCount, 1.0 / 3.0, 0.003);
+  EXPECT_NEAR(normal_sum / kCount, 0.0, 0.01);
+  EXPECT_NEAR(normal_square / kCount, 1.0, 0.015);
+}
+
+TEST(Random, GammaAndPoissonHaveTheirMeanAndVariance) {
+  for (const double shape : {0.1, 0.5, 1.0, 4.0}) {
+    Stream stream(2, "gamma");
+    double sum = 0.0, square = 0.0;
+    constexpr int kCount = 100000;
+    for (int i = 0; i < kCount; ++i) {
+      const double value = stream.gamma(shape);
+      sum += value;
+      square += value * value;
+    }
+    const double mean = sum / kCount;
+    EXPECT_NEAR(mean, shape, 0.03 * std::max(shape, 0.5)) << shape;
+    EXPECT_NEAR(square / kCount - mean * mean, shape, 0.06 * std::max(shape, 0.5)) << shape;
+  }
+  for (const double mean : {0.5, 10.0, 250.0}) {
+    Stream stream(3, "poisson");
+    double sum = 0.0, square = 0.0;
+    constexpr int kCount = 50000;
+    for (int i = 0; i < kCount; ++i) {
+      const auto value = static_cast<double>(stream.poisson(mean));
+      sum += value;
+      square += value * value;
+    }
+    EXPECT_NEAR(sum / kCount, mean, 0.02 * mean) << mean;
+    EXPECT_NEAR(square / kCount - sum / kCount * sum / kCount, mean, 0.05 * mean) << mean;
+  }
+}
+
+TEST(Random, BelowIsUniformAndInRange) {
+  Stream stream(4, "below");
+  std::vector<int> counts(7);
+  for (int i = 0; i < 70000; ++i) {
+    ++counts[stream.below(7)];
+  }
+  for (const int count : counts) {
+    EXPECT_NEAR(count, 10000, 450);
+  }
+}
+
+TEST(Random, SampleIsDistinctAndPermutationIsComplete) {
+  Stream stream(5, "sample");
+  const auto picked = stream.sample(100, 30);
+  EXPECT_EQ(std::set<std::int64_t>(picked.begin(), picked.end()).size(), 30U);
+  const auto order = stream.permutation(50);
+  EXPECT_EQ(std::set<std::int64_t>(order.begin(), order.end()).size(), 50U);
+}
+
+TEST(Random, DirichletSumsToOne) {
+  Stream stream(6, "dirichlet");
+  for (const double alpha : {0.05, 0.5, 10.0}) {
+    const auto shares = stream.dirichlet(alpha, 100);
+    double sum = 0.0;
+    for (const double share : shares) {
+      ASSERT_GE(share, 0.0);
+      sum += share;
+    }
+    EXPECT_NEAR(sum, 1.0, 1e-12);
+  }
+}
+
+TEST(Random, TruncatedNormalStaysInsideEvenFarInTheTail) {
+  Stream stream(7, "truncated");
+  for (int i = 0; i < 1000; ++i) {
+    const double near = stream.truncated_normal(-0.5, 0.5);
+    EXPECT_TRUE(near >= -0.5 && near <= 0.5);
+    const double far = stream.truncated_normal(8.0, 9.0);
+    EXPECT_TRUE(far >= 8.0 && far <= 9.0);
+  }
+}
+
+TEST(Random, CategoricalNeverPicksAZeroWeight) {
+  Stream stream(8, "categorical");
+  const std::vector<double> weights{0.0, 0.25, 0.0, 0.75, 0.0};
+  int threes = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const std::size_t index = stream.categorical(weights);
+    ASSERT_TRUE(index == 1 || index == 3);
+    threes += index == 3 ? 1 : 0;
+  }
+  EXPECT_NEAR(threes, 15000, 300);
+}
+
+}  // namespace
+}  // namespace winnow
