@@ -21,11 +21,10 @@ find_package(benchmark QUIET)
 
 # Debian's LibTorch calls whatever libblas.so.3 is; linking OpenBLAS makes sure it is a fast one.
 # A LibTorch that brings its own BLAS (MKL) needs nothing.
-set(WINNOW_OPENBLAS "")
-if(TORCH_INSTALL_PREFIX STREQUAL "/usr" OR NOT TORCH_INSTALL_PREFIX)
-  find_library(WINNOW_OPENBLAS openblas)
-  if(NOT WINNOW_OPENBLAS)
-    set(WINNOW_OPENBLAS "")
+get_filename_component(torch_directory "${Torch_DIR}" REALPATH)
+if(torch_directory MATCHES "^/usr/(lib|share)/")
+  find_library(OPENBLAS_LIBRARY openblas)
+  if(NOT OPENBLAS_LIBRARY)
     message(STATUS "winnow: OpenBLAS not found; training on a CPU will be two to four times slower")
   endif()
 endif()

@@ -57,7 +57,7 @@ struct NetShape {
 
 // How a forward pass is meant.
 struct Pass {
-  bool training = false;                // batch statistics and dropout on
+  bool training = false;                   // batch statistics and dropout on
   const at::Generator* dropout = nullptr;  // where dropout masks come from, when training
 };
 
@@ -96,7 +96,7 @@ class Net {
 struct NetInfo {
   std::string name;
   std::string summary;
-  NetShape usual;         // the shape its published parameter count is for
+  NetShape usual;           // the shape its published parameter count is for
   std::int64_t resize = 0;  // the square input it was made for; 0: takes images as they are
   std::function<std::unique_ptr<Net>(const NetShape&)> make;
 };

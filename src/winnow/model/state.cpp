@@ -15,8 +15,8 @@ Layout::Layout(std::vector<Slot> slots) : slots_(std::move(slots)) {
   std::ranges::stable_sort(slots_, std::less<>(), &Slot::kind);
   std::int64_t offset = 0;
   for (Slot& slot : slots_) {
-    slot.size = std::accumulate(slot.shape.begin(), slot.shape.end(), std::int64_t{1},
-                                std::multiplies<>());
+    slot.size =
+        std::accumulate(slot.shape.begin(), slot.shape.end(), std::int64_t{1}, std::multiplies<>());
     slot.offset = offset;
     offset += slot.size;
     switch (slot.kind) {
@@ -43,9 +43,12 @@ std::string Layout::digest() const {
   for (const Slot& slot : slots_) {
     hash.update(slot.name);
     for (const std::int64_t extent : slot.shape) {
-      hash.update(":" + std::to_string(extent));
+      hash.update(":");
+      hash.update(std::to_string(extent));
     }
-    hash.update("/" + std::to_string(static_cast<int>(slot.kind)) + ";");
+    hash.update("/");
+    hash.update(std::to_string(static_cast<int>(slot.kind)));
+    hash.update(";");
   }
   return hash.hex();
 }
@@ -55,13 +58,17 @@ State State::zeros(LayoutPtr layout, at::Device device) {
   return {std::move(layout), at::zeros({total}, at::device(device).dtype(at::kFloat))};
 }
 
-State State::clone() const { return {layout, flat.clone()}; }
+State State::clone() const {
+  return {layout, flat.clone()};
+}
 
 State State::to(at::Device device) const {
   return flat.device() == device ? *this : State{layout, flat.to(device)};
 }
 
-at::Tensor State::parameters() const { return flat.narrow(0, 0, layout->parameters()); }
+at::Tensor State::parameters() const {
+  return flat.narrow(0, 0, layout->parameters());
+}
 
 at::Tensor State::buffers() const {
   return flat.narrow(0, layout->parameters(), layout->buffers());

@@ -1,0 +1,62 @@
+#include "winnow/cli/child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "winnow/base/error.h"
+
+namespace winnow {
+
+pid_t start_child(const std::vector<std::string>& arguments, const std::filesystem::path& log) {
+  // Everything that allocates happens before the fork.
+  std::vector<std::string> words{"winnow"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) {
+    argv.push_back(word.data());
+  }
+  argv.push_back(nullptr);
+  const int output = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (output < 0) {
+    throw Error(ErrorKind::run, fmt::format("cannot write {}: {}", log.string(), strerror(errno)));
+  }
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) {
+      ::_exit(kExitInterrupted);
+    }
+    ::dup2(output, STDOUT_FILENO);
+    ::dup2(output, STDERR_FILENO);
+    ::execv("/proc/self/exe", argv.data());
+    ::_exit(127);
+  }
+  ::close(output);
+  if (child < 0) {
+    throw Error(ErrorKind::run, fmt::format("cannot start a process: {}", std::strerror(errno)));
+  }
+  return child;
+}
+
+std::optional<int> poll_child(pid_t child) {
+  int status = 0;
+  const pid_t ended = ::waitpid(child, &status, WNOHANG);
+  if (ended == 0) {
+    return std::nullopt;
+  }
+  if (ended < 0) {
+    return 127;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace winnow

@@ -1,0 +1,106 @@
+#include "winnow/cli/cli.h"
+
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <cstdio>
+#include <new>
+
+#include "winnow/base/build_info.h"
+#include "winnow/base/error.h"
+#include "winnow/cli/command.h"
+#include "winnow/cli/console.h"
+
+namespace winnow {
+namespace {
+
+std::string version_text() {
+  return fmt::format("winnow {} ({}, {})\nLibTorch {}\nleft out of this build: {}",
+                     build_info::kVersion, build_info::kCompiler, build_info::kBuildType,
+                     TORCH_VERSION, build_info::kLeftOut);
+}
+
+int report(const std::string& message, const std::string& hint, int code) {
+  const bool colour = use_colour() && stderr_is_terminal();
+  fmt::print(stderr, "{} {}\n", red("winnow:", colour), message);
+  if (!hint.empty()) {
+    fmt::print(stderr, "  {}\n", hint);
+  }
+  return code;
+}
+
+// LibTorch's errors carry a stack trace; the first line is what a person can use.
+std::string first_line(const char* what) {
+  const std::string text = what;
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+void RuntimeFlags::add_to(CLI::App& command) {
+  command.add_option("--lanes", runtime.lanes, "trainers working side by side (default: one per core)")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--device", runtime.device, "cpu, cuda, cuda:N or auto")->capture_default_str();
+  command.add_flag("-q,--quiet", quiet, "no progress");
+}
+
+void OverrideFlags::add_to(CLI::App& command) {
+  command.add_option("--set", sets, "override any key of the experiment, e.g. train.lr=0.03")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command.add_option("--seed", seed, "the same as --set seed=N")->type_name("N")->expected(1);
+}
+
+std::vector<Override> OverrideFlags::overrides() const {
+  std::vector<Override> all;
+  for (const std::string& text : sets) {
+    all.push_back(parse_override(text));
+  }
+  if (!seed.empty()) {
+    all.push_back({"seed", std::to_string(seed.back())});
+  }
+  return all;
+}
+
+int run_program(int argc, const char* const* argv, const Registry& registry) {
+  CLI::App app("Federated learning that survives noisy clients.", "winnow");
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(1);
+  app.set_help_all_flag("--help-all", "help of all commands");
+  app.footer(
+      "Start here:  winnow run experiments/quickstart.toml\n"
+      "Exit codes:  0 done · 2 usage · 3 experiment · 4 data · 5 run · 6 peer · 7 verify found a "
+      "difference · 8 a run of a sweep failed · 70 internal · 130 interrupted");
+  Program program{registry};
+  add_run_command(app, program);
+  add_resume_command(app, program);
+  add_verify_command(app, program);
+  add_sweep_command(app, program);
+  add_table_command(app, program);
+  add_list_command(app, program);
+  add_describe_command(app, program);
+  add_inspect_command(app, program);
+  try {
+    app.parse(argc, const_cast<char**>(argv));
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::CallForAllHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::CallForVersion& version) {
+    return app.exit(version);
+  } catch (const CLI::ParseError& error) {
+    return report(error.what(), "try 'winnow --help'", exit_code(ErrorKind::usage));
+  } catch (const Error& error) {
+    return report(error.what(), error.hint(), exit_code(error.kind()));
+  } catch (const std::bad_alloc&) {
+    return report("out of memory", "use fewer --lanes, a smaller model or a smaller batch",
+                  exit_code(ErrorKind::run));
+  } catch (const std::exception& error) {
+    return report("internal error: " + first_line(error.what()),
+                  "this is a bug; please report it with the command you gave",
+                  exit_code(ErrorKind::internal));
+  }
+  return program.exit_code;
+}
+
+}  // namespace winnow

@@ -1,0 +1,47 @@
+// What the commands share. One file per command; each adds itself to the program's parser.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "winnow/method/method.h"
+#include "winnow/run/experiment.h"
+#include "winnow/run/session.h"
+
+namespace winnow {
+
+// The program while it runs one command.
+struct Program {
+  const Registry& registry;
+  int exit_code = 0;
+};
+
+// Options that run, resume and verify have in common.
+struct RuntimeFlags {
+  Runtime runtime;
+  bool quiet = false;
+
+  void add_to(CLI::App& command);
+};
+
+// `--set key=value` (any number) and `--seed N`.
+struct OverrideFlags {
+  std::vector<std::string> sets;
+  std::vector<std::uint64_t> seed;
+
+  void add_to(CLI::App& command);
+  std::vector<Override> overrides() const;
+};
+
+void add_run_command(CLI::App& app, Program& program);
+void add_resume_command(CLI::App& app, Program& program);
+void add_verify_command(CLI::App& app, Program& program);
+void add_sweep_command(CLI::App& app, Program& program);
+void add_table_command(CLI::App& app, Program& program);
+void add_list_command(CLI::App& app, Program& program);
+void add_describe_command(CLI::App& app, Program& program);
+void add_inspect_command(CLI::App& app, Program& program);
+
+}  // namespace winnow

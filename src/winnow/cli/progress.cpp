@@ -1,0 +1,101 @@
+#include "winnow/cli/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "winnow/base/text.h"
+#include "winnow/cli/console.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kBarWidth = 20;
+constexpr double kSecondsBetweenLines = 1.0;
+
+double since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Notes of the method for the live line: numbers and short texts only.
+std::string note_text(const Json& notes) {
+  std::string text;
+  for (const auto& [name, value] : notes.items()) {
+    if (value.is_string()) {
+      text += fmt::format("  {} {}", name, value.get<std::string>());
+    } else if (value.is_number_integer()) {
+      text += fmt::format("  {} {}", name, value.get<std::int64_t>());
+    } else if (value.is_number()) {
+      text += fmt::format("  {} {:.4g}", name, value.get<double>());
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string bar(double share, int width) {
+  const int full = std::clamp(static_cast<int>(std::lround(share * width)), 0, width);
+  return fmt::format("[{:#<{}}{:-<{}}]", "", full, "", width - full);
+}
+
+void Progress::started(const Session& session) {
+  terminal_ = stderr_is_terminal();
+  begun_ = printed_ = Clock::now();
+  first_round_ = session.rounds_done();
+  first_participations_ = session.engine().traffic().participations;
+  for (const RoundRecord& record : session.history()) {
+    best_ = std::max(best_, record.accuracy.value_or(0.0));
+  }
+  const Experiment& experiment = session.experiment();
+  fmt::print(stderr, "{}: {} on {}, {} clients, {} rounds, {} {} on {}\n", experiment.name,
+             experiment.method, session.world().data.name, session.engine().size(),
+             session.rounds(), session.engine().lanes(),
+             session.engine().lanes() == 1 ? "lane" : "lanes", session.engine().device().str());
+  if (first_round_ > 0) {
+    fmt::print(stderr, "continuing after round {}\n", first_round_);
+  }
+}
+
+std::string Progress::line(const Session& session, const Session::Played& played) const {
+  const auto done = static_cast<double>(session.rounds_done() - first_round_);
+  const double seconds = since(begun_);
+  const double left =
+      seconds / done * static_cast<double>(session.rounds() - session.rounds_done());
+  const double rate =
+      static_cast<double>(session.engine().traffic().participations - first_participations_) /
+      seconds;
+  return fmt::format("round {}/{}  accuracy {:.4f}  best {:.4f}  {:.1f} clients/s  {} left{}",
+                     session.rounds_done(), session.rounds(), accuracy_, best_, rate,
+                     human_seconds(left), note_text(played.notes));
+}
+
+void Progress::played(const Session& session, const Session::Played& played) {
+  if (played.record.accuracy) {
+    accuracy_ = *played.record.accuracy;
+    best_ = std::max(best_, accuracy_);
+  }
+  if (terminal_) {
+    const double share =
+        static_cast<double>(session.rounds_done()) / static_cast<double>(session.rounds());
+    std::string text = fmt::format("{} {}", bar(share, kBarWidth), line(session, played));
+    text.resize(std::min(text.size(), static_cast<std::size_t>(terminal_width() - 1)));
+    fmt::print(stderr, "\r\033[K{}", text);
+    std::fflush(stderr);
+    line_open_ = true;
+  } else if (since(printed_) >= kSecondsBetweenLines || session.rounds_done() == session.rounds()) {
+    fmt::print(stderr, "{}\n", line(session, played));
+    printed_ = Clock::now();
+  }
+}
+
+void Progress::stopped() {
+  if (line_open_) {
+    fmt::print(stderr, "\n");
+    line_open_ = false;
+  }
+}
+
+}  // namespace winnow

@@ -1,0 +1,286 @@
+// `winnow sweep`: every run is a process of its own, so that one that crashes takes nothing with it.
+#include <fmt/format.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <list>
+#include <thread>
+
+#include "winnow/base/error.h"
+#include "winnow/base/files.h"
+#include "winnow/base/text.h"
+#include "winnow/cli/child.h"
+#include "winnow/cli/command.h"
+#include "winnow/cli/console.h"
+#include "winnow/cli/progress.h"
+#include "winnow/cli/signals.h"
+#include "winnow/run/runner.h"
+#include "winnow/run/sweep.h"
+#include "winnow/run/toml.h"
+
+namespace winnow {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct SweepFlags {
+  std::string file;
+  std::string out;
+  std::int64_t jobs = 1;
+  std::string only;
+  bool dry_run = false;
+  bool json = false;
+  RuntimeFlags runtime;
+  OverrideFlags overrides;
+};
+
+// The last line of a run's log that says something, without the program's name.
+std::string last_words(const fs::path& log) {
+  std::string last;
+  for (const std::string& line : split(read_file(log), '\n')) {
+    if (line.starts_with("winnow: ")) {
+      last = line.substr(8);
+    }
+  }
+  return last.empty() ? "see " + log.string() : last;
+}
+
+// Rounds that a running child has logged.
+std::int64_t rounds_logged(const fs::path& directory) {
+  std::ifstream events(directory / "events.jsonl");
+  std::int64_t rounds = 0;
+  for (std::string line; std::getline(events, line);) {
+    rounds += line.starts_with(R"({"event":"round")") ? 1 : 0;
+  }
+  return rounds;
+}
+
+// Runs what is not finished yet, a few at a time.
+class SweepExecution {
+ public:
+  SweepExecution(const Sweep& sweep, const fs::path& directory, const SweepFlags& flags,
+                 const Registry& registry)
+      : directory_(directory), flags_(flags), begun_(std::chrono::steady_clock::now()) {
+    for (const SweepRun& run : sweep.runs) {
+      if (!flags.only.empty() && run.id.find(flags.only) == std::string::npos) {
+        continue;
+      }
+      ++chosen_;
+      const fs::path home = directory / run.id;
+      if (run_status(home) != RunStatus::missing &&
+          read_run_experiment(home, registry).hash() != run.experiment.hash()) {
+        throw Error(ErrorKind::run,
+                    fmt::format("{} was made from another experiment", home.string()),
+                    "choose another --out, or delete the directory to run it anew");
+      }
+      if (run_status(home) == RunStatus::finished) {
+        ++skipped_;
+      } else {
+        waiting_.push_back(&run);
+      }
+    }
+    if (chosen_ == 0) {
+      throw Error(ErrorKind::usage, fmt::format("--only {}: no run has this in its name", flags.only));
+    }
+  }
+
+  bool interrupted() const { return interrupted_; }
+  std::size_t failures() const { return failures_.size(); }
+
+  void execute(const std::atomic<bool>& stop) {
+    while (!waiting_.empty() || !running_.empty()) {
+      if (stop && !interrupted_) {
+        interrupted_ = true;
+        waiting_.clear();
+        for (const Child& child : running_) {
+          ::kill(child.pid, SIGTERM);
+        }
+      }
+      while (!waiting_.empty() && running_.size() < static_cast<std::size_t>(flags_.jobs)) {
+        start(*waiting_.front());
+        waiting_.pop_front();
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      collect();
+      show(false);
+    }
+    show(true);
+  }
+
+  void report(const Sweep& sweep) const {
+    for (const std::string& failure : failures_) {
+      fmt::print(stderr, "failed: {}\n", failure);
+    }
+    const std::size_t finished = skipped_ + finished_;
+    if (flags_.json) {
+      Json list = Json::array();
+      for (const SweepRun& run : sweep.runs) {
+        list.push_back({{"id", run.id},
+                        {"row", run.row},
+                        {"column", run.column},
+                        {"seed", run.seed},
+                        {"finished", run_status(directory_ / run.id) == RunStatus::finished}});
+      }
+      fmt::print("{}\n", list.dump(2));
+    } else {
+      fmt::print("{} of {} runs finished ({} now, {} before){}; table: winnow table {}\n", finished,
+                 chosen_, finished_, skipped_,
+                 failures_.empty() ? "" : fmt::format(", {} failed", failures_.size()),
+                 directory_.string());
+    }
+  }
+
+ private:
+  struct Child {
+    const SweepRun* run;
+    pid_t pid;
+  };
+
+  void start(const SweepRun& run) {
+    const fs::path home = directory_ / run.id;
+    std::vector<std::string> arguments;
+    if (run_status(home) == RunStatus::missing) {
+      const fs::path file = directory_ / "experiments" / (run.id + ".toml");
+      write_file_whole(file, write_toml(run.experiment.resolved()));
+      arguments = {"run", file.string(), "--out", home.string()};
+    } else {
+      arguments = {"resume", home.string()};
+    }
+    std::int64_t lanes = flags_.runtime.runtime.lanes;
+    if (lanes == 0 && flags_.jobs > 1) {
+      lanes = std::max<std::int64_t>(1, std::thread::hardware_concurrency() / flags_.jobs);
+    }
+    if (lanes > 0) {
+      arguments.insert(arguments.end(), {"--lanes", std::to_string(lanes)});
+    }
+    arguments.insert(arguments.end(), {"--device", flags_.runtime.runtime.device, "--quiet"});
+    running_.push_back({&run, start_child(arguments, log_of(run))});
+  }
+
+  void collect() {
+    for (auto child = running_.begin(); child != running_.end();) {
+      const std::optional<int> code = poll_child(child->pid);
+      if (!code) {
+        ++child;
+        continue;
+      }
+      if (*code == 0) {
+        ++finished_;
+      } else if (*code != kExitInterrupted) {
+        failures_.push_back(
+            fmt::format("{} (exit code {}): {}", child->run->id, *code, last_words(log_of(*child->run))));
+      }
+      child = running_.erase(child);
+    }
+  }
+
+  fs::path log_of(const SweepRun& run) const { return directory_ / "logs" / (run.id + ".log"); }
+
+  // The whole sweep as one bar. Counting rounds reads files, so not at every turn.
+  void show(bool last) {
+    const auto now = std::chrono::steady_clock::now();
+    if (flags_.runtime.quiet || (!last && now - shown_ < std::chrono::seconds(1))) {
+      return;
+    }
+    shown_ = now;
+    double active = 0.0;
+    std::string names;
+    for (const Child& child : running_) {
+      const double share = static_cast<double>(rounds_logged(directory_ / child.run->id)) /
+                           static_cast<double>(child.run->experiment.rounds);
+      active += std::min(1.0, share);
+      names += fmt::format("  {} {:.0f}%", child.run->id, 100.0 * share);
+    }
+    const double work = static_cast<double>(chosen_ - skipped_);
+    const double done = static_cast<double>(finished_ + failures_.size()) + active;
+    const double share = work > 0 ? done / work : 1.0;
+    const double seconds = std::chrono::duration<double>(now - begun_).count();
+    const std::string left =
+        share > 0.01 ? human_seconds(seconds / share * (1.0 - share)) + " left" : "";
+    const std::string text = fmt::format("{} {}/{} runs  {}{}", bar(share, 20), skipped_ + finished_,
+                                         chosen_, left, names);
+    if (stderr_is_terminal()) {
+      fmt::print(stderr, "\r\033[K{}{}", text.substr(0, static_cast<std::size_t>(terminal_width() - 1)),
+                 last ? "\n" : "");
+      std::fflush(stderr);
+    } else if (text != last_text_ && (last || now - logged_ > std::chrono::seconds(10))) {
+      fmt::print(stderr, "{}\n", text);
+      last_text_ = text;
+      logged_ = now;
+    }
+  }
+
+  fs::path directory_;
+  const SweepFlags& flags_;
+  std::chrono::steady_clock::time_point begun_, shown_, logged_;
+  std::string last_text_;
+  std::list<const SweepRun*> waiting_;
+  std::list<Child> running_;
+  std::vector<std::string> failures_;
+  std::size_t chosen_ = 0;
+  std::size_t skipped_ = 0;
+  std::size_t finished_ = 0;
+  bool interrupted_ = false;
+};
+
+void print_plan(const Sweep& sweep, const fs::path& directory) {
+  std::vector<std::vector<std::string>> rows{{"run", "row", "column", "seed", "status"}};
+  for (const SweepRun& run : sweep.runs) {
+    const RunStatus status = run_status(directory / run.id);
+    rows.push_back({run.id, run.row, run.column, std::to_string(run.seed),
+                    status == RunStatus::finished  ? "finished"
+                    : status == RunStatus::started ? "started"
+                                                   : "to do"});
+  }
+  fmt::print("{}", columns(rows, 400));
+}
+
+void sweep(const SweepFlags& flags, Program& program) {
+  const Sweep sweep = load_sweep(flags.file, flags.overrides.overrides(), program.registry);
+  const fs::path directory =
+      flags.out.empty() ? fs::path("runs") / sweep.name : fs::path(flags.out);
+  if (flags.dry_run) {
+    print_plan(sweep, directory);
+    return;
+  }
+  if (run_status(directory) != RunStatus::missing) {
+    throw Error(ErrorKind::run, fmt::format("{} is the directory of a single run", directory.string()),
+                "choose another --out");
+  }
+  SweepExecution execution(sweep, directory, flags, program.registry);
+  std::error_code failed;
+  fs::create_directories(directory / "experiments", failed);
+  fs::create_directories(directory / "logs", failed);
+  write_sweep_index(directory, sweep);
+  execution.execute(stop_on_signals());
+  execution.report(sweep);
+  program.exit_code = execution.interrupted()     ? kExitInterrupted
+                      : execution.failures() != 0 ? kExitSweepFailed
+                                                  : 0;
+}
+
+}  // namespace
+
+void add_sweep_command(CLI::App& app, Program& program) {
+  auto flags = std::make_shared<SweepFlags>();
+  CLI::App* command = app.add_subcommand("sweep", "run a grid of experiments from one file");
+  command->add_option("FILE", flags->file, "experiment in TOML with a [grid]")->required();
+  command->add_option("-o,--out", flags->out, "directory of all runs (default: runs/NAME)");
+  command->add_option("-j,--jobs", flags->jobs, "runs at the same time")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--only", flags->only, "only runs with this text in their name");
+  command->add_flag("--dry-run", flags->dry_run, "list the runs and do nothing");
+  command->add_flag("--json", flags->json, "print the list of runs as JSON");
+  flags->runtime.add_to(*command);
+  flags->overrides.add_to(*command);
+  command->footer(
+      "Finished runs are skipped, stopped and failed ones continue: give the same command again.\n"
+      "Example:  winnow sweep experiments/compare.toml --jobs 2 && winnow table runs/compare");
+  command->callback([flags, &program] { sweep(*flags, program); });
+}
+
+}  // namespace winnow

@@ -1,0 +1,265 @@
+#include "winnow/data/image_layouts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "winnow/base/error.h"
+#include "winnow/base/files.h"
+#include "winnow/base/random.h"
+#include "winnow/base/text.h"
+
+namespace winnow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostClasses = 100'000;
+constexpr std::int64_t kClothingClasses = 14;
+constexpr std::int64_t kMiniWebVisionClasses = 50;
+
+[[noreturn]] void reject(const std::string& what, const std::string& hint = "") {
+  throw Error(ErrorKind::data, what, hint);
+}
+
+// Calls `use(line, number)` for every line that is neither empty nor a comment.
+template <typename Use>
+void for_each_line(const fs::path& file, Use use) {
+  std::int64_t number = 0;
+  for (const std::string& raw : split(read_file(file), '\n')) {
+    ++number;
+    const std::string_view line = trim(raw);
+    if (!line.empty() && line.front() != '#') {
+      use(line, number);
+    }
+  }
+}
+
+// Visible folders below `folder`, in order of their names.
+std::vector<std::string> folder_names(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory() && !name.starts_with('.')) {
+      names.push_back(name);
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+void add_class_images(const fs::path& folder, std::int64_t label,
+                      std::vector<ImageEntry>& entries) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && is_image_name(entry.path())) {
+      files.push_back(entry.path());
+    }
+  }
+  if (files.empty()) {
+    reject(fmt::format("{}: no PNG or JPEG image in this class folder", folder.string()),
+           "every folder beside the classes counts as a class; remove empty ones");
+  }
+  std::ranges::sort(files);
+  for (fs::path& file : files) {
+    entries.push_back({std::move(file), label});
+  }
+}
+
+std::int64_t class_number(const std::vector<std::string>& names, const std::string& name,
+                          const std::string& where) {
+  const auto found = std::ranges::lower_bound(names, name);
+  if (found == names.end() || *found != name) {
+    reject(fmt::format("{}: class '{}' is not among the training classes", where, name),
+           suggestion(name, names));
+  }
+  return found - names.begin();
+}
+
+std::vector<ImageEntry> scan_classes(const fs::path& folder,
+                                     const std::vector<std::string>& class_names) {
+  std::vector<ImageEntry> entries;
+  for (const std::string& name : folder_names(folder)) {
+    add_class_images(folder / name, class_number(class_names, name, folder.string()), entries);
+  }
+  return entries;
+}
+
+// Tiny-ImageNet: lines "file<TAB>class<TAB>box", images beside the file in images/.
+std::vector<ImageEntry> scan_annotations(const fs::path& file,
+                                         const std::vector<std::string>& class_names) {
+  std::vector<ImageEntry> entries;
+  for_each_line(file, [&](std::string_view line, std::int64_t number) {
+    const std::vector<std::string> cells = split(line, '\t');
+    const std::string where = fmt::format("{} line {}", file.string(), number);
+    if (cells.size() < 2) {
+      reject(fmt::format("{}: expected 'file<TAB>class'", where));
+    }
+    entries.push_back({file.parent_path() / "images" / cells[0],
+                       class_number(class_names, std::string(trim(cells[1])), where)});
+  });
+  return entries;
+}
+
+// Keeps 80 % of `train`, drawn without regard to classes, and moves the rest to `test`. Both keep
+// the order they had.
+void split_off_test(ImageSplit& split, const fs::path& source, std::uint64_t seed) {
+  const auto count = static_cast<std::int64_t>(split.train.size());
+  const std::int64_t kept = count * 4 / 5;
+  if (kept == 0 || kept == count) {
+    reject(fmt::format("{}: {} images are too few to split into train and test", source.string(),
+                       count));
+  }
+  const std::vector<std::int64_t> order = Stream(seed, "data split").permutation(count);
+  std::vector<bool> in_train(split.train.size(), false);
+  for (std::int64_t i = 0; i < kept; ++i) {
+    in_train[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])] = true;
+  }
+  std::vector<ImageEntry> all;
+  all.swap(split.train);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    (in_train[i] ? split.train : split.test).push_back(std::move(all[i]));
+  }
+}
+
+ImageEntry parse_entry(std::string_view line, const fs::path& base, const std::string& where) {
+  const std::size_t at = line.find_last_of(" \t,");
+  const std::string_view text = at == std::string_view::npos ? "" : line.substr(at + 1);
+  std::int64_t label = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) {
+    reject(fmt::format("{}: '{}': expected 'path label' or 'path,label'", where, line));
+  }
+  if (label < 0 || label >= kMostClasses) {
+    reject(fmt::format("{}: label {} is outside 0..{}", where, label, kMostClasses - 1));
+  }
+  std::string_view file = trim(line.substr(0, at));
+  if (file.ends_with(',')) {
+    file = trim(file.substr(0, file.size() - 1));
+  }
+  if (file.empty()) {
+    reject(fmt::format("{}: '{}': expected 'path label' or 'path,label'", where, line));
+  }
+  return {base / file, label};
+}
+
+std::vector<ImageEntry> read_list(const fs::path& list, const fs::path& base) {
+  std::vector<ImageEntry> entries;
+  for_each_line(list, [&](std::string_view line, std::int64_t number) {
+    entries.push_back(parse_entry(line, base, fmt::format("{} line {}", list.string(), number)));
+  });
+  if (entries.empty()) {
+    reject(fmt::format("{}: lists no image", list.string()));
+  }
+  return entries;
+}
+
+std::vector<std::string> numbered(std::int64_t classes) {
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < classes; ++i) {
+    names.push_back(std::to_string(i));
+  }
+  return names;
+}
+
+std::int64_t most_label(const std::vector<ImageEntry>& entries) {
+  std::int64_t most = 0;
+  for (const ImageEntry& entry : entries) {
+    most = std::max(most, entry.label);
+  }
+  return most;
+}
+
+void check_labels(const fs::path& list, const std::vector<ImageEntry>& entries,
+                  std::int64_t classes) {
+  if (const std::int64_t most = most_label(entries); most >= classes) {
+    reject(fmt::format("{}: label {} is outside 0..{}", list.string(), most, classes - 1));
+  }
+}
+
+// The files of a key list with the labels that a `path label` file gives them.
+std::vector<ImageEntry> join_keys(const fs::path& root, const fs::path& keys,
+                                  const fs::path& labels) {
+  std::unordered_map<std::string, std::int64_t> label_of;
+  for (const ImageEntry& entry : read_list(labels, root)) {
+    label_of.emplace(entry.file.string(), entry.label);
+  }
+  std::vector<ImageEntry> entries;
+  for_each_line(keys, [&](std::string_view line, std::int64_t number) {
+    const fs::path file = root / line;
+    const auto found = label_of.find(file.string());
+    if (found == label_of.end()) {
+      reject(fmt::format("{} line {}: '{}' has no label in {}", keys.string(), number, line,
+                         labels.string()));
+    }
+    entries.push_back({file, found->second});
+  });
+  check_labels(labels, entries, kClothingClasses);
+  return entries;
+}
+
+}  // namespace
+
+ImageSplit scan_image_folder(const fs::path& root, std::uint64_t seed) {
+  const bool has_train = fs::is_directory(root / "train");
+  const fs::path train = has_train ? root / "train" : root;
+  ImageSplit split;
+  split.class_names = folder_names(train);
+  if (split.class_names.empty()) {
+    reject(fmt::format("{}: no class folders", train.string()),
+           "expected CLASS/*.png, or train/CLASS/*.png with test/CLASS/*.png");
+  }
+  split.train = scan_classes(train, split.class_names);
+  if (has_train && fs::exists(root / "val" / "val_annotations.txt")) {
+    split.test = scan_annotations(root / "val" / "val_annotations.txt", split.class_names);
+  } else if (has_train && fs::is_directory(root / "test")) {
+    split.test = scan_classes(root / "test", split.class_names);
+  } else if (has_train && fs::is_directory(root / "val")) {
+    split.test = scan_classes(root / "val", split.class_names);
+  } else {
+    split_off_test(split, root, seed);
+  }
+  return split;
+}
+
+ImageSplit scan_image_list(const fs::path& list, const fs::path& test_list, std::uint64_t seed) {
+  ImageSplit split;
+  split.train = read_list(list, list.parent_path());
+  if (test_list.empty()) {
+    split_off_test(split, list, seed);
+  } else {
+    split.test = read_list(test_list, test_list.parent_path());
+  }
+  split.class_names = numbered(1 + std::max(most_label(split.train), most_label(split.test)));
+  return split;
+}
+
+ImageSplit scan_clothing1m(const fs::path& root) {
+  const fs::path notes = fs::exists(root / "noisy_label_kv.txt") ? root : root / "annotations";
+  ImageSplit split;
+  split.train = join_keys(root, notes / "noisy_train_key_list.txt", notes / "noisy_label_kv.txt");
+  split.test = join_keys(root, notes / "clean_test_key_list.txt", notes / "clean_label_kv.txt");
+  split.class_names = numbered(kClothingClasses);
+  return split;
+}
+
+ImageSplit scan_webvision(const fs::path& root) {
+  const auto read = [](const fs::path& list, const fs::path& base) {
+    std::vector<ImageEntry> entries = read_list(list, base);
+    std::erase_if(entries,
+                  [](const ImageEntry& entry) { return entry.label >= kMiniWebVisionClasses; });
+    return entries;
+  };
+  ImageSplit split;
+  split.train = read(root / "info" / "train_filelist_google.txt", root);
+  split.test = read(root / "info" / "val_filelist.txt", root / "val_images_256");
+  split.class_names = numbered(kMiniWebVisionClasses);
+  return split;
+}
+
+}  // namespace winnow

@@ -1,0 +1,40 @@
+// Which image files belong to a set and what their labels are, in the layouts that image sets come
+// in. Nothing is decoded here.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "winnow/data/image_files.h"
+
+namespace winnow {
+
+struct ImageSplit {
+  std::vector<ImageEntry> train;
+  std::vector<ImageEntry> test;
+  std::vector<std::string> class_names;
+};
+
+// One folder per class, classes and files in the order of their names, found at any depth:
+//   ROOT/train/CLASS/* with ROOT/test/CLASS/* or ROOT/val/CLASS/*
+//   ROOT/train/CLASS/* with ROOT/val/val_annotations.txt and ROOT/val/images/* (Tiny-ImageNet)
+//   ROOT/CLASS/* or ROOT/train/CLASS/* alone: 80 % train, 20 % test, drawn from `seed`
+ImageSplit scan_image_folder(const std::filesystem::path& root, std::uint64_t seed);
+
+// A list file: lines `path label` or `path,label`, '#' starts a comment line, paths are relative to
+// the list file. With an empty `test_list` 20 % of the list, drawn from `seed`, are the test part.
+ImageSplit scan_image_list(const std::filesystem::path& list,
+                           const std::filesystem::path& test_list, std::uint64_t seed);
+
+// Clothing1M as distributed: noisy_train_key_list.txt with noisy_label_kv.txt to train on and
+// clean_test_key_list.txt with clean_label_kv.txt to test on, in ROOT or ROOT/annotations. The true
+// labels of the training images are not known: the noisy ones stand in for them.
+ImageSplit scan_clothing1m(const std::filesystem::path& root);
+
+// mini-WebVision: the first 50 classes of the Google part of WebVision 1.0 with its validation
+// images. The true labels of the training images are not known here either.
+ImageSplit scan_webvision(const std::filesystem::path& root);
+
+}  // namespace winnow

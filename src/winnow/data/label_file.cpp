@@ -1,0 +1,174 @@
+#include "winnow/data/label_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "winnow/base/error.h"
+#include "winnow/base/files.h"
+#include "winnow/base/text.h"
+#include "winnow/data/npy.h"
+
+namespace winnow {
+namespace {
+
+[[noreturn]] void reject(const std::string& what, const std::string& hint = "") {
+  throw Error(ErrorKind::data, what, hint);
+}
+
+std::optional<std::int64_t> whole(std::string_view text) {
+  text = trim(text);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+// "49,999"
+std::string grouped(std::int64_t count) {
+  return count < 1000 ? std::to_string(count)
+                      : fmt::format("{},{:03}", grouped(count / 1000), count % 1000);
+}
+
+// Collects labels and checks them one by one.
+class Collector {
+ public:
+  Collector(std::string name, std::int64_t expected, std::int64_t classes)
+      : name_(std::move(name)), expected_(expected), classes_(classes) {}
+
+  // `where` is "line 3" or "entry 2".
+  void add(std::int64_t label, const std::string& where) {
+    check(label, where);
+    labels_.push_back(label);
+  }
+
+  void add_at(std::int64_t index, std::int64_t label, const std::string& where) {
+    check(label, where);
+    if (index < 0 || index >= expected_) {
+      reject(fmt::format("{} {}: index {} is outside 0..{}", name_, where, index, expected_ - 1));
+    }
+    labels_.resize(static_cast<std::size_t>(expected_), -1);
+    std::int64_t& slot = labels_[static_cast<std::size_t>(index)];
+    if (slot >= 0) {
+      reject(fmt::format("{} {}: index {} was labelled before", name_, where, index));
+    }
+    slot = label;
+    ++indexed_;
+  }
+
+  Labels take() {
+    const auto count = indexed_ > 0 ? indexed_ : static_cast<std::int64_t>(labels_.size());
+    if (count != expected_) {
+      reject(fmt::format("{} has {} labels, the training set has {}", name_, grouped(count),
+                         grouped(expected_)),
+             "one label for each training sample is expected, in the data set's order");
+    }
+    return std::move(labels_);
+  }
+
+  const std::string& name() const { return name_; }
+
+ private:
+  void check(std::int64_t label, const std::string& where) const {
+    if (label < 0 || label >= classes_) {
+      reject(fmt::format("{} {}: label {} is outside 0..{}", name_, where, label, classes_ - 1));
+    }
+  }
+
+  std::string name_;
+  std::int64_t expected_;
+  std::int64_t classes_;
+  Labels labels_;
+  std::int64_t indexed_ = 0;
+};
+
+void collect_npy(const std::filesystem::path& path, Collector& collector) {
+  const NpyArray array = read_npy(path);
+  const std::vector<std::int64_t>& shape = array.shape();
+  const bool column = shape.size() == 2 && shape[1] == 1;
+  if ((shape.size() != 1 && !column) || array.kind() == NpyArray::Kind::real) {
+    reject(fmt::format(
+        "{}: expected whole numbers of shape (n,) or (n, 1), found {}{}", path.string(),
+        array.kind() == NpyArray::Kind::real ? "real numbers of shape " : "", array.shape_text()));
+  }
+  for (std::size_t i = 0; i < array.size(); ++i) {
+    collector.add(array.whole(i), fmt::format("entry {}", i));
+  }
+}
+
+void collect_txt(std::string_view content, Collector& collector) {
+  std::int64_t number = 0;
+  for (const std::string& line : split(content, '\n')) {
+    const std::string where = fmt::format("line {}", ++number);
+    if (trim(line).empty()) {
+      continue;
+    }
+    const auto label = whole(line);
+    if (!label) {
+      reject(fmt::format("{} {}: '{}' is not a whole number", collector.name(), where, trim(line)));
+    }
+    collector.add(*label, where);
+  }
+}
+
+bool is_header(const std::vector<std::string>& cells) {
+  return std::ranges::none_of(cells,
+                              [](const std::string& cell) { return whole(cell).has_value(); });
+}
+
+void collect_csv(std::string_view content, Collector& collector) {
+  std::int64_t number = 0;
+  std::size_t columns = 0;
+  for (const std::string& line : split(content, '\n')) {
+    const std::string where = fmt::format("line {}", ++number);
+    if (trim(line).empty()) {
+      continue;
+    }
+    const std::vector<std::string> cells = split(trim(line), ',');
+    if (columns == 0) {
+      columns = cells.size();
+      if (is_header(cells)) {
+        continue;
+      }
+    }
+    const auto first = whole(cells.front());
+    const auto last = whole(cells.back());
+    if (cells.size() != columns || cells.size() > 2 || !first || !last) {
+      reject(fmt::format("{} {}: '{}': expected {}", collector.name(), where, trim(line),
+                         columns == 2 ? "index,label" : "a label"));
+    }
+    if (columns == 2) {
+      collector.add_at(*first, *last, where);
+    } else {
+      collector.add(*last, where);
+    }
+  }
+}
+
+}  // namespace
+
+Labels read_label_file(const std::filesystem::path& path, std::int64_t expected_count,
+                       std::int64_t classes) {
+  Collector collector(path.string(), expected_count, classes);
+  const std::string extension = path.extension().string();
+  if (extension == ".npy") {
+    collect_npy(path, collector);
+  } else if (extension == ".csv") {
+    collect_csv(read_file(path), collector);
+  } else if (extension == ".txt") {
+    collect_txt(read_file(path), collector);
+  } else {
+    reject(fmt::format("{}: unknown kind of label file", path.string()),
+           "expected a name ending in .npy, .csv or .txt");
+  }
+  return collector.take();
+}
+
+}  // namespace winnow

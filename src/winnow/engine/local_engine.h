@@ -1,0 +1,75 @@
+// The local engine: a whole federation on one machine, its clients served by lanes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "winnow/base/ordered_pool.h"
+#include "winnow/data/data_set.h"
+#include "winnow/federation/client.h"
+#include "winnow/federation/fleet.h"
+#include "winnow/train/feed.h"
+#include "winnow/train/lane.h"
+
+namespace winnow {
+
+struct LocalEngineOptions {
+  std::int64_t lanes = 1;
+  at::Device device = at::kCPU;
+  bool augment = false;
+  std::int64_t resize = 0;
+  std::uint64_t seed = 0;
+};
+
+// A Fleet over clients in this process, and the evaluation of models on the test set by the same
+// lanes. Client memory changes in steps: what tasks changed since the last commit() can be taken back
+// with rollback(), so that an interrupted round leaves no trace.
+class LocalEngine : public Fleet {
+ public:
+  LocalEngine(const DataSet& data, std::vector<ClientData> clients, const NetInfo& net,
+              const TrainOptions& train, const LocalEngineOptions& options,
+              const std::atomic<bool>* stop);
+
+  // The method's client side and message kinds; must be set before ask().
+  void serve(std::unique_ptr<ClientSide> side, std::vector<Schema> schemas);
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(clients_.size()); }
+  std::int64_t samples(std::int64_t client) const override;
+  void ask(const std::vector<Order>& orders, const Fold& fold) override;
+  const Traffic& traffic() const override { return traffic_; }
+  void restore(const Traffic& traffic) { traffic_ = traffic; }
+
+  Score evaluate(const State& model);
+  State initial_state(std::uint64_t seed) const;
+  const LayoutPtr& layout() const { return lanes_.front()->layout(); }
+  std::int64_t lanes() const { return static_cast<std::int64_t>(lanes_.size()); }
+  at::Device device() const { return train_feed_.device(); }
+
+  void commit();
+  void rollback();
+  // Committed memory, of clients that have any.
+  const std::map<std::int64_t, ClientMemory>& memories() const { return memories_; }
+  void restore(std::map<std::int64_t, ClientMemory> memories);
+
+ private:
+  TrainOptions train_;
+  std::uint64_t seed_;
+  std::vector<ClientData> clients_;
+  Feed train_feed_;
+  Feed test_feed_;
+  Labels test_labels_;
+  std::vector<std::int64_t> test_samples_;
+  std::unique_ptr<Net> prototype_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  OrderedPool pool_;
+  std::unique_ptr<ClientSide> side_;
+  std::vector<Schema> schemas_;
+  std::map<std::int64_t, ClientMemory> memories_;
+  std::map<std::int64_t, ClientMemory> pending_;  // changed since the last commit
+  Traffic traffic_;
+};
+
+}  // namespace winnow

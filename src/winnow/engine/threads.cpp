@@ -1,0 +1,23 @@
+#include "winnow/engine/threads.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+
+// Present only where LibTorch stands on OpenBLAS.
+extern "C" void openblas_set_num_threads(int count) __attribute__((weak));
+
+namespace winnow {
+
+void use_one_thread_per_operation() {
+  at::set_num_threads(1);
+  if (openblas_set_num_threads != nullptr) {
+    openblas_set_num_threads(1);
+  }
+}
+
+void use_full_precision_on_gpu() {
+  at::globalContext().setAllowTF32CuDNN(false);
+  at::globalContext().setAllowTF32CuBLAS(false);
+}
+
+}  // namespace winnow

@@ -1,0 +1,59 @@
+#include "winnow/federation/aggregation.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "winnow/base/error.h"
+
+namespace winnow {
+namespace {
+
+void add_on_cpu(at::Tensor& sum, const at::Tensor& values, double weight) {
+  double* __restrict s = sum.data_ptr<double>();
+  const float* __restrict v = values.data_ptr<float>();
+  const std::int64_t count = sum.numel();
+  for (std::int64_t i = 0; i < count; ++i) {
+    s[i] += weight * static_cast<double>(v[i]);
+  }
+}
+
+}  // namespace
+
+void WeightedMean::add(const State& state, double weight) {
+  if (!std::isfinite(weight) || weight < 0.0) {
+    throw Error(ErrorKind::internal, "a model was added to an average with an impossible weight");
+  }
+  if (layout_ == nullptr) {
+    layout_ = state.layout;
+    sum_ = at::zeros({layout_->total()}, state.flat.options().dtype(at::kDouble));
+  } else if (state.layout != layout_ && *state.layout != *layout_) {
+    throw Error(ErrorKind::peer, "models of different layouts cannot be averaged");
+  }
+  total_ += weight;
+  if (sum_.is_cpu()) {
+    add_on_cpu(sum_, state.flat, weight);
+  } else {
+    sum_.add_(state.flat.to(at::kDouble), weight);
+  }
+}
+
+State WeightedMean::finish() {
+  if (!(total_ > 0.0)) {
+    throw Error(ErrorKind::run, "no client contributed to this round",
+                "lower the noise or raise federation.fraction");
+  }
+  State mean{layout_, sum_.div_(total_).to(at::kFloat)};
+  mean.counters().round_();
+  layout_.reset();
+  sum_.reset();
+  total_ = 0.0;
+  return mean;
+}
+
+bool all_finite(const State& state) {
+  // A sum is finite only if every term is; it may overflow for huge finite values, hence double.
+  return std::isfinite(state.flat.abs().sum(at::kDouble).item<double>());
+}
+
+}  // namespace winnow

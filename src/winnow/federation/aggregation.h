@@ -1,0 +1,33 @@
+// From the replies of a round to the next global model.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "winnow/model/state.h"
+
+namespace winnow {
+
+// sum_i n_i w_i / sum_i n_i over all parameters and buffers (spec: label-noise 0.1), formed in double
+// precision as replies come, so it holds one model whatever the number of clients. Counters become
+// the rounded mean. The result depends on the order of add() only through double rounding; callers
+// add in the fleet's fixed order.
+class WeightedMean {
+ public:
+  // Weights must be finite and not negative.
+  void add(const State& state, double weight);
+  double total_weight() const { return total_; }
+  // Throws Error(kind run) when nothing with a positive weight was added. Ready for reuse after.
+  State finish();
+
+ private:
+  LayoutPtr layout_;
+  at::Tensor sum_;  // double
+  double total_ = 0.0;
+};
+
+// True when every value is a finite number.
+bool all_finite(const State& state);
+
+}  // namespace winnow

@@ -1,0 +1,77 @@
+// The client's side of the boundary: private data, private memory, and what its code may use.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "winnow/data/data_set.h"
+#include "winnow/federation/archive.h"
+#include "winnow/federation/message.h"
+#include "winnow/train/lane.h"
+
+namespace winnow {
+
+// The samples a client holds and the labels it was given. Never changes.
+struct ClientData {
+  std::vector<std::int64_t> samples;
+  Labels given;
+};
+
+// What a client remembers between tasks. Empty for methods without client state.
+struct ClientMemory {
+  std::optional<Labels> labels;  // the labels in use, once a method has corrected some
+  Archive archive;
+
+  bool empty() const {
+    return !labels && archive.tensors.empty() && archive.values.empty();
+  }
+};
+
+// Everything a client's handler may touch while it answers one task.
+class ClientContext {
+ public:
+  ClientContext(std::int64_t id, const ClientData& data, ClientMemory& memory, Lane& lane,
+                const TrainOptions& options, std::uint64_t seed)
+      : id_(id), data_(data), memory_(memory), lane_(lane), options_(options), seed_(seed) {}
+
+  std::int64_t id() const { return id_; }
+  std::int64_t size() const { return static_cast<std::int64_t>(data_.samples.size()); }
+  // All local samples with the labels in use.
+  LocalSet local_set() const {
+    return {data_.samples, memory_.labels ? *memory_.labels : data_.given};
+  }
+  ClientMemory& memory() { return memory_; }
+  Lane& lane() { return lane_; }
+  const TrainOptions& options() const { return options_; }
+  std::uint64_t seed() const { return seed_; }
+
+  // Trains on all local samples in the round of the task, and counts the steps.
+  TrainOutcome train(const State& start, std::int64_t round, const LocalRule& rule) {
+    TrainOutcome outcome =
+        lane_.train(start, local_set(), options_, rule, {seed_, round, id_});
+    steps_ += outcome.steps;
+    return outcome;
+  }
+  std::int64_t steps() const { return steps_; }
+
+ private:
+  std::int64_t id_;
+  const ClientData& data_;
+  ClientMemory& memory_;
+  Lane& lane_;
+  const TrainOptions& options_;
+  std::uint64_t seed_;
+  std::int64_t steps_ = 0;
+};
+
+// The client-side handler of a method. One object serves all clients of a process, possibly from
+// several threads at once: it is const, and everything that lasts lives in the client's memory.
+class ClientSide {
+ public:
+  virtual ~ClientSide() = default;
+  virtual Message handle(const Message& task, ClientContext& context) const = 0;
+};
+
+}  // namespace winnow

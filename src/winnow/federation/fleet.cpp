@@ -1,0 +1,19 @@
+#include "winnow/federation/fleet.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace winnow {
+
+std::vector<std::size_t> fold_order(const std::vector<Order>& orders, const Fleet& fleet) {
+  std::vector<std::size_t> places(orders.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  std::ranges::sort(places, [&](std::size_t a, std::size_t b) {
+    const std::int64_t size_a = fleet.samples(orders[a].client);
+    const std::int64_t size_b = fleet.samples(orders[b].client);
+    return size_a != size_b ? size_a > size_b : orders[a].client < orders[b].client;
+  });
+  return places;
+}
+
+}  // namespace winnow

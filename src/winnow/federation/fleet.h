@@ -1,0 +1,49 @@
+// The fleet: the set of clients as the server sees it, whatever runs them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "winnow/federation/message.h"
+
+namespace winnow {
+
+// A task on its way to a client.
+struct Order {
+  std::int64_t client = 0;
+  Message task;
+};
+
+// What crossed the boundary and what was computed so far.
+struct Traffic {
+  std::int64_t participations = 0;  // trainings of one client in one round
+  std::int64_t bytes_down = 0;      // payload of tasks
+  std::int64_t bytes_up = 0;        // payload of replies
+  std::int64_t client_steps = 0;    // optimiser steps
+  double train_seconds = 0.0;       // wall time spent waiting for clients
+};
+
+class Fleet {
+ public:
+  using Fold = std::function<void(std::int64_t client, const Message& reply)>;
+
+  virtual ~Fleet() = default;
+
+  virtual std::int64_t size() const = 0;
+  // Samples of a client, as it told when it joined.
+  virtual std::int64_t samples(std::int64_t client) const = 0;
+
+  // Sends every order and calls `fold` with each reply, one at a time, on the caller's thread, in an
+  // order that depends on the orders alone: clients with more samples first, then lower ids. Sums
+  // formed in `fold` therefore do not depend on who answers first, and only a few replies are ever
+  // held at once. At most one order per client. Throws what a client threw.
+  virtual void ask(const std::vector<Order>& orders, const Fold& fold) = 0;
+
+  virtual const Traffic& traffic() const = 0;
+};
+
+// The fixed order in which orders are dispatched and replies folded: places into `orders`.
+std::vector<std::size_t> fold_order(const std::vector<Order>& orders, const Fleet& fleet);
+
+}  // namespace winnow

@@ -1,0 +1,82 @@
+#include "winnow/federation/message.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "winnow/base/error.h"
+
+namespace winnow {
+namespace {
+
+std::int64_t field_bytes(const Field& field) {
+  struct Size {
+    std::int64_t operator()(std::uint32_t) const { return 4; }
+    std::int64_t operator()(std::uint64_t) const { return 8; }
+    std::int64_t operator()(double) const { return 8; }
+    std::int64_t operator()(const std::vector<double>& values) const {
+      return 8 * static_cast<std::int64_t>(values.size());
+    }
+    std::int64_t operator()(const State& state) const { return state.bytes(); }
+    std::int64_t operator()(const std::vector<State>& states) const {
+      std::int64_t sum = 0;
+      for (const State& state : states) {
+        sum += state.bytes();
+      }
+      return sum;
+    }
+  };
+  return std::visit(Size{}, field);
+}
+
+}  // namespace
+
+Message& Message::set(std::string name, Field value) {
+  fields_.emplace_back(std::move(name), std::move(value));
+  return *this;
+}
+
+bool Message::has(std::string_view name) const {
+  return std::ranges::any_of(fields_, [&](const auto& entry) { return entry.first == name; });
+}
+
+const Field& Message::field(std::string_view name) const {
+  for (const auto& [known, value] : fields_) {
+    if (known == name) {
+      return value;
+    }
+  }
+  throw Error(ErrorKind::peer, fmt::format("message '{}' has no field '{}'", kind_, name));
+}
+
+void Message::wrong_type(std::string_view name) const {
+  throw Error(ErrorKind::peer,
+              fmt::format("message '{}': field '{}' has another type than expected", kind_, name));
+}
+
+std::int64_t Message::bytes() const {
+  std::int64_t sum = 0;
+  for (const auto& [name, value] : fields_) {
+    sum += field_bytes(value);
+  }
+  return sum;
+}
+
+void check(const Message& message, const std::vector<Schema>& schemas) {
+  const auto schema = std::ranges::find(schemas, message.kind(), &Schema::kind);
+  if (schema == schemas.end()) {
+    throw Error(ErrorKind::peer, fmt::format("unknown message kind '{}'", message.kind()));
+  }
+  const auto& fields = message.fields();
+  bool fits = fields.size() == schema->fields.size();
+  for (std::size_t i = 0; fits && i < fields.size(); ++i) {
+    fits = fields[i].first == schema->fields[i].first &&
+           fields[i].second.index() == static_cast<std::size_t>(schema->fields[i].second);
+  }
+  if (!fits) {
+    throw Error(ErrorKind::peer,
+                fmt::format("message '{}' does not have the fields of its schema", message.kind()));
+  }
+}
+
+}  // namespace winnow

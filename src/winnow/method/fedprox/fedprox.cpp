@@ -1,0 +1,16 @@
+#include "winnow/method/fedprox/fedprox.h"
+
+namespace winnow {
+
+void FedProx::declare(Params& params) {
+  params.add("mu", mu_, "strength of the pull towards the received model; 0 is FedAvg")
+      .at_least(0)
+      .source("0.01 of Fed-NCL's code; FedCorr uses 1, FedNS 0.1, ClipFL 0.001");
+}
+
+MethodInfo fedprox_info() {
+  return {"fedprox", "base", "FedAvg with a proximal term that holds clients near the global model",
+          [] { return std::make_unique<FedProx>(); }};
+}
+
+}  // namespace winnow

@@ -1,0 +1,22 @@
+// FedProx (spec: baselines 2): FedAvg whose clients are pulled towards the received model by
+// (mu/2) ||w - w_received||^2 over the trained parameters.
+#pragma once
+
+#include "winnow/method/fedavg/fedavg.h"
+
+namespace winnow {
+
+class FedProx : public FedAvg {
+ public:
+  void declare(Params& params) override;
+
+ protected:
+  LocalRule local_rule() const override { return {.proximal = mu_}; }
+
+ private:
+  double mu_ = 0.01;
+};
+
+MethodInfo fedprox_info();
+
+}  // namespace winnow

@@ -1,0 +1,83 @@
+// A method: the server-side algorithm together with its client-side handler. This file is the whole
+// interface a new method has to know.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "winnow/base/params.h"
+#include "winnow/federation/archive.h"
+#include "winnow/federation/client.h"
+#include "winnow/federation/fleet.h"
+#include "winnow/federation/message.h"
+
+namespace winnow {
+
+// The facts of a run that a method may plan with.
+struct Setting {
+  std::uint64_t seed = 0;
+  std::int64_t rounds = 0;   // as the experiment says
+  std::int64_t clients = 0;
+  double fraction = 0.1;
+  std::int64_t classes = 0;
+};
+
+// What a method's server side may use in a round: the fleet and the global model. It has no path to a
+// client's data, to true labels or to the noise ledger.
+struct Server {
+  const Setting& setting;
+  Fleet& fleet;
+  State& global;  // replaced, never changed in place: clients and checkpoints share it
+  Json& notes;    // what the round's event and the live line should show, by name
+};
+
+// One object per run. Calls come in this order: declare, (Params::read), check, then load when a run
+// is resumed, then play for every round with save between rounds. Not thread-safe.
+class Method {
+ public:
+  virtual ~Method() = default;
+
+  // Declares the method's own parameters over its members.
+  virtual void declare(Params& /*params*/) {}
+  // Refuses an impossible setting with Error(kind experiment).
+  virtual void check(const Setting& /*setting*/) const {}
+  // How many rounds the run has; most methods take the experiment's number.
+  virtual std::int64_t rounds(const Setting& setting) const { return setting.rounds; }
+  // The client side, made after the parameters are read.
+  virtual std::unique_ptr<ClientSide> client_side() const = 0;
+  // Every kind of task and reply the method uses.
+  virtual std::vector<Schema> schemas() const = 0;
+  // Plays one round: asks the fleet and replaces server.global.
+  virtual void play(std::int64_t round, Server& server) = 0;
+  // Server-side state besides the global model.
+  virtual void save(Archive& /*archive*/) const {}
+  virtual void load(const Archive& /*archive*/) {}
+};
+
+// How a method is known by name.
+struct MethodInfo {
+  std::string name;
+  std::string group;    // "base", "robust aggregation", ...
+  std::string summary;  // one line
+  std::function<std::unique_ptr<Method>()> make;
+};
+
+// The methods a program knows. A program of your own starts from builtin_methods() and adds to it.
+class Registry {
+ public:
+  // Throws Error(kind internal) when the name is taken.
+  void add(MethodInfo info);
+  const std::vector<MethodInfo>& all() const { return methods_; }
+  // Throws Error(kind experiment) with a suggestion for an unknown name.
+  const MethodInfo& find(const std::string& name) const;
+
+ private:
+  std::vector<MethodInfo> methods_;
+};
+
+Registry builtin_methods();
+
+}  // namespace winnow

@@ -1,0 +1,101 @@
+#include "winnow/model/layers.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "winnow/model/init.h"
+
+namespace winnow {
+namespace {
+
+constexpr double kBatchNormEps = 1e-5;
+constexpr double kBatchNormMomentum = 0.1;
+
+// ATen takes an undefined tensor for "none".
+at::Tensor or_none(const at::Tensor* tensor) {
+  return tensor ? *tensor : at::Tensor();
+}
+
+}  // namespace
+
+Conv::Conv(Weights& weights, const std::string& name, const ConvShape& shape)
+    : Conv(weights, name, shape, init::fan_in_uniform(shape.fan_in()),
+           init::fan_in_uniform(shape.fan_in())) {}
+
+Conv::Conv(Weights& weights, const std::string& name, const ConvShape& shape, Init weight_init,
+           Init bias_init)
+    : weight(weights.add(name + ".weight",
+                         {shape.out, shape.in / shape.groups, shape.kernel, shape.kernel},
+                         std::move(weight_init))),
+      stride(shape.stride),
+      padding(shape.padding),
+      groups(shape.groups) {
+  if (shape.bias) {
+    bias = weights.add(name + ".bias", {shape.out}, std::move(bias_init));
+  }
+}
+
+at::Tensor Conv::operator()(const at::Tensor& x, const Pass& /*pass*/) const {
+  return at::conv2d(x, *weight, or_none(bias), stride, padding, 1, groups);
+}
+
+Linear::Linear(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out)
+    : Linear(weights, name, in, out, init::fan_in_uniform(in), init::fan_in_uniform(in)) {}
+
+Linear::Linear(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out,
+               Init weight_init, Init bias_init)
+    : weight(weights.add(name + ".weight", {out, in}, std::move(weight_init))),
+      bias(weights.add(name + ".bias", {out}, std::move(bias_init))) {}
+
+at::Tensor Linear::operator()(const at::Tensor& x, const Pass& /*pass*/) const {
+  return at::linear(x, *weight, *bias);
+}
+
+BatchNorm::BatchNorm(Weights& weights, const std::string& name, std::int64_t channels,
+                     Statistics statistics)
+    : weight(weights.add(name + ".weight", {channels}, init::ones())),
+      bias(weights.add(name + ".bias", {channels}, init::zeros())) {
+  if (statistics == Statistics::running) {
+    running_mean = weights.add(name + ".running_mean", {channels}, init::zeros(), SlotKind::buffer);
+    running_var = weights.add(name + ".running_var", {channels}, init::ones(), SlotKind::buffer);
+    weights.add(name + ".num_batches_tracked", {}, init::zeros(), SlotKind::counter);
+  }
+}
+
+at::Tensor BatchNorm::operator()(const at::Tensor& x, const Pass& pass) const {
+  const bool use_batch = pass.training || running_mean == nullptr;
+  return at::batch_norm(x, *weight, *bias, or_none(running_mean), or_none(running_var), use_batch,
+                        kBatchNormMomentum, kBatchNormEps, /*cudnn_enabled=*/true);
+}
+
+LayerNorm::LayerNorm(Weights& weights, const std::string& name, std::int64_t width, double eps)
+    : weight(weights.add(name + ".weight", {width}, init::ones())),
+      bias(weights.add(name + ".bias", {width}, init::zeros())),
+      eps(eps) {}
+
+at::Tensor LayerNorm::operator()(const at::Tensor& x, const Pass& /*pass*/) const {
+  return at::layer_norm(x, weight->sizes(), *weight, *bias, eps);
+}
+
+at::Tensor dropout(const at::Tensor& x, double rate, const Pass& pass) {
+  if (!pass.training || pass.dropout == nullptr || rate <= 0.0) {
+    return x;
+  }
+  const double keep = 1.0 - rate;
+  return x * at::empty_like(x).bernoulli_(keep, *pass.dropout).div_(keep);
+}
+
+at::Tensor relu_in_place(const at::Tensor& x) {
+  return x.relu_();
+}
+
+at::Tensor max_pool(const at::Tensor& x, std::int64_t size) {
+  return at::max_pool2d(x, {size, size});
+}
+
+at::Tensor global_average_pool(const at::Tensor& x) {
+  return x.mean({2, 3});
+}
+
+}  // namespace winnow

@@ -1,0 +1,119 @@
+// Label noise: blocks of an experiment that change the labels clients see. The true labels stay.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "winnow/base/params.h"
+#include "winnow/base/random.h"
+#include "winnow/data/partition.h"
+#include "winnow/noise/label_noise_scope.h"
+#include "winnow/noise/ledger.h"
+
+namespace winnow {
+
+// given[k][i] = the label client k sees for its i-th sample, aligned with the assignment.
+using GivenLabels = std::vector<std::vector<std::int64_t>>;
+
+// The labels of a training set as the clients hold them, before any noise.
+GivenLabels labels_of_clients(const Assignment& assign, std::span<const std::int64_t> labels);
+
+// The options of all kinds of label noise; each declares those it knows.
+struct LabelNoiseOptions {
+  double rho = 1.0;
+  double tau = 0.5;
+  double mu = 0.5;
+  bool exact_count = false;
+  bool labels_0_9 = false;
+  std::string type = "symmetric";
+  double low = 0.0;
+  double high = 0.4;
+  double low2 = 0.0;
+  double high2 = 0.4;
+  double p = 0.6;
+  double mean = 0.3;
+  double std = 0.4;
+  std::string file{};
+  std::vector<double> matrix{};
+};
+
+// What a kind of noise may know when it decides about the clients.
+struct LabelNoiseContext {
+  std::int64_t classes = 0;
+  std::int64_t samples = 0;           // in the training set
+  std::int64_t federation = 0;        // number of all clients
+  std::vector<std::int64_t> clients;  // those the block is for, ascending
+  std::string where;                  // the block's name in messages
+};
+
+// Changes a client's labels in place and returns how many samples it picked; `samples` are the
+// client's indices in the training set.
+using CorruptLabels = std::function<std::int64_t(std::span<const std::int64_t> samples,
+                                                 std::span<std::int64_t> labels, Stream& stream)>;
+
+// What will happen to one client.
+struct ClientNoise {
+  std::int64_t client = 0;
+  double level = 0.0;     // intended share of corrupted samples
+  bool chosen = false;    // counts as noisy even if no label ends up wrong
+  CorruptLabels corrupt;  // empty: the client stays as it is
+};
+
+// One entry of the table of label noises. `declare` into a copy of `defaults` gives its parameters;
+// `finish` fills and checks options that depend on each other, given the table they were read from;
+// `plan` decides about every client of the context, drawing from the block's stream of clients.
+struct LabelNoiseInfo {
+  std::string name;
+  std::string summary;
+  LabelNoiseOptions defaults;
+  std::function<void(Params&, LabelNoiseOptions&)> declare;
+  std::function<void(LabelNoiseOptions&, const Json& table, std::string_view where)> finish;
+  std::function<std::vector<ClientNoise>(const LabelNoiseOptions&, const LabelNoiseContext&,
+                                         Stream& stream)>
+      plan;
+};
+
+const std::vector<LabelNoiseInfo>& label_noises();
+
+// Null when no label noise has this name.
+const LabelNoiseInfo* find_label_noise(std::string_view name);
+
+struct LabelNoiseInput {
+  const Assignment& assign;
+  std::span<const std::int64_t> true_labels;
+  std::int64_t classes = 0;
+  std::uint64_t seed = 0;
+  std::uint64_t block = 0;  // position of the block in the experiment
+};
+
+// One label noise block of an experiment.
+class LabelNoise {
+ public:
+  // Throws Error(kind experiment) for an unknown name or option or a bad value; `where` is the
+  // block's name in messages.
+  static LabelNoise parse(const Json& table, std::string_view where = "noise");
+
+  const std::string& name() const { return info_->name; }
+  const LabelNoiseOptions& options() const { return options_; }
+  const NoiseScope& scope() const { return scope_; }
+  Json values() const;  // the table with all defaults filled in; parse() reads it back
+
+  // Changes `given`, starting from what earlier blocks left, and records it in the ledger. Draws
+  // from (seed, "noise-clients", block) and, for each client, from (seed, "noise", block, client),
+  // so a client's labels do not depend on the other clients' samples.
+  void apply(const LabelNoiseInput& input, GivenLabels& given, Ledger& ledger) const;
+
+ private:
+  explicit LabelNoise(const LabelNoiseInfo& info) : info_(&info), options_(info.defaults) {}
+
+  const LabelNoiseInfo* info_;
+  LabelNoiseOptions options_;
+  NoiseScope scope_;
+  std::string where_;
+};
+
+}  // namespace winnow

@@ -1,0 +1,144 @@
+// Label noise whose numbers come from the user: a transition matrix, or labels given by people.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "winnow/base/error.h"
+#include "winnow/base/files.h"
+#include "winnow/data/label_file.h"
+#include "winnow/noise/label_noise_rules.h"
+
+namespace winnow {
+namespace {
+
+constexpr double kRowTolerance = 1e-6;
+
+std::size_t index(std::int64_t value) {
+  return static_cast<std::size_t>(value);
+}
+
+// The numbers of one line, separated by blanks, commas or semicolons.
+std::vector<double> parse_row(std::string_view line, const std::string& where) {
+  constexpr std::string_view kSeparators = " \t\r,;";
+  std::vector<double> row;
+  for (;;) {
+    const std::size_t start = line.find_first_not_of(kSeparators);
+    if (start == std::string_view::npos) {
+      return row;
+    }
+    line.remove_prefix(start);
+    const std::string_view word = line.substr(0, line.find_first_of(kSeparators));
+    double value = 0.0;
+    const auto [end, fault] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (fault != std::errc() || end != word.data() + word.size()) {
+      throw Error(ErrorKind::data, fmt::format("{}: '{}' is not a number", where, word));
+    }
+    row.push_back(value);
+    line.remove_prefix(word.size());
+  }
+}
+
+std::vector<double> read_matrix(const std::filesystem::path& path, std::int64_t classes) {
+  const std::string text = read_file(path);
+  std::vector<double> matrix;
+  std::string_view left = text;
+  for (std::int64_t line = 1; !left.empty(); ++line) {
+    const std::size_t end = left.find('\n');
+    const std::string where = fmt::format("{} line {}", path.string(), line);
+    const auto row = parse_row(left.substr(0, end), where);
+    left.remove_prefix(end == std::string_view::npos ? left.size() : end + 1);
+    if (!row.empty() && row.size() != index(classes)) {
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: {} numbers, expected one for each of {} classes", where,
+                              row.size(), classes));
+    }
+    matrix.insert(matrix.end(), row.begin(), row.end());
+  }
+  return matrix;
+}
+
+void check_matrix(const std::vector<double>& matrix, std::int64_t classes, ErrorKind kind,
+                  const std::string& where) {
+  if (matrix.size() != index(classes * classes)) {
+    throw Error(kind, fmt::format("{}: {} numbers, expected {} rows of {}", where, matrix.size(),
+                                  classes, classes));
+  }
+  for (std::int64_t y = 0; y < classes; ++y) {
+    const auto row = std::span(matrix).subspan(index(y * classes), index(classes));
+    for (const double value : row) {
+      if (!(value >= 0.0 && value <= 1.0)) {
+        throw Error(kind, fmt::format("{}: row {} holds {}, expected numbers from 0 to 1", where, y,
+                                      value));
+      }
+    }
+    const double sum = std::accumulate(row.begin(), row.end(), 0.0);
+    if (std::abs(sum - 1.0) > kRowTolerance) {
+      throw Error(kind, fmt::format("{}: row {} sums to {:.7g}, expected 1", where, y, sum),
+                  "row y holds the chances that true class y is given each label");
+    }
+  }
+}
+
+std::vector<double> load_matrix(const LabelNoiseOptions& options,
+                                const LabelNoiseContext& context) {
+  if (options.file.empty()) {
+    check_matrix(options.matrix, context.classes, ErrorKind::experiment, context.where + ".matrix");
+    return options.matrix;
+  }
+  auto matrix = read_matrix(options.file, context.classes);
+  check_matrix(matrix, context.classes, ErrorKind::data, options.file);
+  return matrix;
+}
+
+// The same corruption for an exact share rho of the clients, the others untouched.
+ClientNoises corrupt_share(const LabelNoiseOptions& options, const LabelNoiseContext& context,
+                           Stream& stream, double level, const CorruptLabels& corrupt) {
+  const auto count = exact_share(options.rho, static_cast<std::int64_t>(context.clients.size()));
+  const auto noisy = choose_clients(context.clients, count, stream);
+  ClientNoises noises;
+  for (const std::int64_t k : context.clients) {
+    const bool chosen = std::ranges::binary_search(noisy, k);
+    noises.push_back({k, chosen ? level : 0.0, false, chosen ? corrupt : CorruptLabels()});
+  }
+  return noises;
+}
+
+}  // namespace
+
+// The level is the mean chance of a wrong label over the classes.
+ClientNoises plan_transition_matrix(const LabelNoiseOptions& options,
+                                    const LabelNoiseContext& context, Stream& stream) {
+  const std::int64_t classes = context.classes;
+  const auto matrix = std::make_shared<const std::vector<double>>(load_matrix(options, context));
+  double level = 0.0;
+  for (std::int64_t y = 0; y < classes; ++y) {
+    level += (1.0 - (*matrix)[index(y * classes + y)]) / static_cast<double>(classes);
+  }
+  const CorruptLabels corrupt = [matrix, classes](std::span<const std::int64_t>,
+                                                  std::span<std::int64_t> labels, Stream& draws) {
+    return draw_from_matrix(draws, labels, *matrix, classes);
+  };
+  return corrupt_share(options, context, stream, level, corrupt);
+}
+
+// spec: input noise, table VI: a noisy client takes the human labels for all its samples.
+ClientNoises plan_human_labels(const LabelNoiseOptions& options, const LabelNoiseContext& context,
+                               Stream& stream) {
+  const auto human = std::make_shared<const Labels>(
+      read_label_file(options.file, context.samples, context.classes));
+  const CorruptLabels corrupt = [human](std::span<const std::int64_t> samples,
+                                        std::span<std::int64_t> labels, Stream&) {
+    std::ranges::transform(samples, labels.begin(),
+                           [&](std::int64_t sample) { return (*human)[index(sample)]; });
+    return static_cast<std::int64_t>(labels.size());
+  };
+  return corrupt_share(options, context, stream, 1.0, corrupt);
+}
+
+}  // namespace winnow

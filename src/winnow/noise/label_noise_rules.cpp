@@ -1,0 +1,220 @@
+#include "winnow/noise/label_noise_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "winnow/base/error.h"
+
+namespace winnow {
+namespace {
+
+constexpr std::int64_t kReleasedLabels = 10;  // FedCorr's released code draws from 0..9 always
+
+std::size_t index(std::int64_t value) {
+  return static_cast<std::size_t>(value);
+}
+
+std::int64_t count_of(std::span<const std::int64_t> labels) {
+  return static_cast<std::int64_t>(labels.size());
+}
+
+std::int64_t uniform_label(Stream& stream, std::int64_t classes) {
+  return static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(classes)));
+}
+
+// A value for every client of the federation, so that restricting a block to some clients leaves
+// the values of those as they were.
+template <typename Draw>
+std::vector<double> draw_all(const LabelNoiseContext& context, Draw draw) {
+  std::vector<double> values(index(context.federation));
+  std::ranges::generate(values, draw);
+  return values;
+}
+
+CorruptLabels redraw(double level, std::int64_t classes) {
+  return [=](std::span<const std::int64_t>, std::span<std::int64_t> labels, Stream& stream) {
+    return redraw_some(stream, labels, level, classes);
+  };
+}
+
+CorruptLabels redraw_exactly(double level, std::int64_t classes) {
+  return [=](std::span<const std::int64_t>, std::span<std::int64_t> labels, Stream& stream) {
+    const std::int64_t count = std::llround(level * static_cast<double>(labels.size()));
+    return redraw_count(stream, labels, count, classes);
+  };
+}
+
+CorruptLabels draw_rows(std::shared_ptr<const std::vector<double>> matrix, std::int64_t classes) {
+  return [matrix = std::move(matrix), classes](std::span<const std::int64_t>,
+                                               std::span<std::int64_t> labels, Stream& stream) {
+    return draw_from_matrix(stream, labels, *matrix, classes);
+  };
+}
+
+// Flips exactly floor(rate * n) labels: to another class, or to the one before.
+CorruptLabels flip_exactly(double rate, bool to_previous, std::int64_t classes) {
+  return [=](std::span<const std::int64_t>, std::span<std::int64_t> labels, Stream& stream) {
+    const std::int64_t count = exact_share(rate, count_of(labels));
+    for (const std::int64_t place : stream.sample(count_of(labels), count)) {
+      std::int64_t& label = labels[index(place)];
+      label = to_previous ? pairflip(label, classes) : other_label(stream, label, classes);
+    }
+    return count;
+  };
+}
+
+// The ramp over the clients [first, end) of the context.
+void add_ramp(ClientNoises& noises, const LabelNoiseContext& context, std::string_view type,
+              double low, double high, std::size_t first, std::size_t end) {
+  for (std::size_t at = first; at < end; ++at) {
+    const double rate = type == "clean"
+                            ? 0.0
+                            : ramp_rate(low, high, static_cast<std::int64_t>(at - first),
+                                        static_cast<std::int64_t>(end - first));
+    noises.push_back({context.clients[at], rate, false,
+                      flip_exactly(rate, type == "pairflip", context.classes)});
+  }
+}
+
+}  // namespace
+
+double fedcorr_level(bool chosen, double tau, double u) {
+  return chosen ? tau + (1.0 - tau) * u : 0.0;
+}
+
+double ramp_rate(double low, double high, std::int64_t i, std::int64_t group) {
+  return low + static_cast<double>(i) * (high - low) / static_cast<double>(group);
+}
+
+std::int64_t pairflip(std::int64_t label, std::int64_t classes) {
+  return (label + classes - 1) % classes;
+}
+
+std::int64_t other_label(Stream& stream, std::int64_t label, std::int64_t classes) {
+  const std::int64_t drawn = uniform_label(stream, classes - 1);
+  return drawn < label ? drawn : drawn + 1;
+}
+
+std::int64_t redraw_some(Stream& stream, std::span<std::int64_t> labels, double level,
+                         std::int64_t classes) {
+  std::int64_t picked = 0;
+  for (std::int64_t& label : labels) {
+    if (stream.bernoulli(level)) {
+      label = uniform_label(stream, classes);
+      ++picked;
+    }
+  }
+  return picked;
+}
+
+std::int64_t redraw_count(Stream& stream, std::span<std::int64_t> labels, std::int64_t count,
+                          std::int64_t classes) {
+  for (const std::int64_t place : stream.sample(count_of(labels), count)) {
+    labels[index(place)] = uniform_label(stream, classes);
+  }
+  return count;
+}
+
+std::vector<double> symmetric_matrix(std::int64_t classes, double mu) {
+  std::vector<double> matrix(index(classes * classes), mu / static_cast<double>(classes - 1));
+  for (std::int64_t y = 0; y < classes; ++y) {
+    matrix[index(y * classes + y)] = 1.0 - mu;
+  }
+  return matrix;
+}
+
+std::int64_t draw_from_matrix(Stream& stream, std::span<std::int64_t> labels,
+                              std::span<const double> matrix, std::int64_t classes) {
+  std::int64_t changed = 0;
+  for (std::int64_t& label : labels) {
+    const auto row = matrix.subspan(index(label * classes), index(classes));
+    const auto drawn = static_cast<std::int64_t>(stream.categorical(row));
+    changed += drawn != label ? 1 : 0;
+    label = drawn;
+  }
+  return changed;
+}
+
+// spec: label noise L1: first every client's choice, then every client's level.
+ClientNoises plan_fedcorr(const LabelNoiseOptions& options, const LabelNoiseContext& context,
+                          Stream& stream) {
+  if (options.labels_0_9 && context.classes < kReleasedLabels) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("{}.labels_0_9 needs at least 10 classes, the data set has {}",
+                            context.where, context.classes),
+                "leave labels_0_9 out");
+  }
+  const std::int64_t labels = options.labels_0_9 ? kReleasedLabels : context.classes;
+  const auto chosen = draw_all(context, [&] { return stream.bernoulli(options.rho) ? 1.0 : 0.0; });
+  const auto u = draw_all(context, [&] { return stream.uniform(); });
+  ClientNoises noises;
+  for (const std::int64_t k : context.clients) {
+    const bool noisy = chosen[index(k)] > 0.0;
+    const double level = fedcorr_level(noisy, options.tau, u[index(k)]);
+    ClientNoise noise{k, level, noisy, {}};
+    if (noisy) {
+      noise.corrupt = options.exact_count ? redraw_exactly(level, labels) : redraw(level, labels);
+    }
+    noises.push_back(std::move(noise));
+  }
+  return noises;
+}
+
+// spec: label noise L2
+ClientNoises plan_clipfl(const LabelNoiseOptions& options, const LabelNoiseContext& context,
+                         Stream& stream) {
+  const auto count = exact_share(options.rho, static_cast<std::int64_t>(context.clients.size()));
+  const auto noisy = choose_clients(context.clients, count, stream);
+  const auto matrix =
+      std::make_shared<const std::vector<double>>(symmetric_matrix(context.classes, options.mu));
+  ClientNoises noises;
+  for (const std::int64_t k : context.clients) {
+    const bool corrupt = std::ranges::binary_search(noisy, k);
+    noises.push_back({k, corrupt ? options.mu : 0.0, false,
+                      corrupt ? draw_rows(matrix, context.classes) : CorruptLabels()});
+  }
+  return noises;
+}
+
+// spec: label noise L3
+ClientNoises plan_fedrn(const LabelNoiseOptions& options, const LabelNoiseContext& context,
+                        Stream& /*stream*/) {
+  ClientNoises noises;
+  const std::size_t all = context.clients.size();
+  if (options.type != "mixed") {
+    add_ramp(noises, context, options.type, options.low, options.high, 0, all);
+    return noises;
+  }
+  add_ramp(noises, context, "symmetric", options.low, options.high, 0, all / 2);
+  add_ramp(noises, context, "pairflip", options.low2, options.high2, all / 2, all);
+  return noises;
+}
+
+// spec: input noise 2.7. `p` is the chance that a client is clean.
+ClientNoises plan_fedncl_bernoulli(const LabelNoiseOptions& options,
+                                   const LabelNoiseContext& context, Stream& stream) {
+  const auto level =
+      draw_all(context, [&] { return stream.bernoulli(1.0 - options.p) ? 1.0 : 0.0; });
+  ClientNoises noises;
+  for (const std::int64_t k : context.clients) {
+    noises.push_back({k, level[index(k)], false, redraw(level[index(k)], context.classes)});
+  }
+  return noises;
+}
+
+// spec: input noise 2.7. Values outside 0..1 act as 0 or 1, they are not drawn again.
+ClientNoises plan_fedncl_gaussian(const LabelNoiseOptions& options,
+                                  const LabelNoiseContext& context, Stream& stream) {
+  const auto level = draw_all(
+      context, [&] { return std::clamp(options.mean + options.std * stream.normal(), 0.0, 1.0); });
+  ClientNoises noises;
+  for (const std::int64_t k : context.clients) {
+    noises.push_back({k, level[index(k)], false, redraw(level[index(k)], context.classes)});
+  }
+  return noises;
+}
+
+}  // namespace winnow

@@ -1,0 +1,478 @@
+#include "winnow/report/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "winnow/base/error.h"
+#include "winnow/base/text.h"
+
+namespace winnow {
+namespace {
+
+enum class Unit { percent, whole, bytes, seconds, ratio };
+
+struct Metric {
+  const char* name;
+  Unit unit;
+  bool larger_is_better;
+  std::array<const char*, 2> keys;  // where its addends lie in a summary; the second may be absent
+};
+
+constexpr std::array<Metric, 8> kMetrics{{
+    {"best", Unit::percent, true, {"/best", nullptr}},
+    {"last", Unit::percent, true, {"/last", nullptr}},
+    {"last10", Unit::percent, true, {"/last10", nullptr}},
+    {"participations", Unit::whole, false, {"/participations", nullptr}},
+    {"bytes", Unit::bytes, false, {"/bytes_up", "/bytes_down"}},
+    {"seconds", Unit::seconds, false, {"/wall_seconds", nullptr}},
+    {"precision", Unit::ratio, true, {"/detection/precision", nullptr}},
+    {"recall", Unit::ratio, true, {"/detection/recall", nullptr}},
+}};
+
+struct Cell {
+  std::size_t runs = 0;
+  double mean = 0.0;
+  double deviation = 0.0;
+  bool best = false;
+};
+
+struct Column {
+  std::string label;
+  std::string title;
+  const Metric* metric = nullptr;
+  std::vector<Cell> cells;  // one per row
+};
+
+struct Table {
+  std::string rows_title;
+  std::vector<std::string> rows;
+  std::vector<Column> columns;
+};
+
+const Metric& find_metric(const std::string& name) {
+  const auto* const found =
+      std::ranges::find(kMetrics, std::string_view(name),
+                        [](const Metric& metric) { return std::string_view(metric.name); });
+  if (found == kMetrics.end()) {
+    throw Error(ErrorKind::usage, fmt::format("unknown metric '{}'", name),
+                suggestion(name, table_metrics()));
+  }
+  return *found;
+}
+
+// Labels come from files: a control character in one must not break a line or reach a terminal.
+std::string one_line(std::string_view label) {
+  std::string text(label);
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
+  return text;
+}
+
+// Nothing when the run does not have the metric: its summary lacks a key, or holds null for it.
+std::optional<double> value_of(const Metric& metric, const RunResult& run) {
+  double sum = 0.0;
+  for (const char* key : metric.keys) {
+    if (key == nullptr) {
+      continue;
+    }
+    const Json::json_pointer pointer(key);
+    if (!run.summary.contains(pointer) || run.summary.at(pointer).is_null()) {
+      return std::nullopt;
+    }
+    const Json& value = run.summary.at(pointer);
+    if (!value.is_number()) {
+      throw Error(
+          ErrorKind::run,
+          fmt::format("summary of run '{}' / '{}', seed {}: {}: expected a number, found {}",
+                      one_line(run.row), one_line(run.column), run.seed, key + 1,
+                      value.type_name()));
+    }
+    sum += value.get<double>();
+  }
+  if (!std::isfinite(sum)) {
+    return std::nullopt;
+  }
+  return metric.unit == Unit::percent ? 100.0 * sum : sum;
+}
+
+Cell make_cell(const Metric& metric, std::span<const RunResult* const> runs) {
+  std::vector<double> values;
+  for (const RunResult* run : runs) {
+    if (const auto value = value_of(metric, *run)) {
+      values.push_back(*value);
+    }
+  }
+  Cell cell;
+  cell.runs = values.size();
+  if (values.empty()) {
+    return cell;
+  }
+  for (const double value : values) {
+    cell.mean += value / static_cast<double>(values.size());
+  }
+  if (values.size() > 1) {
+    double squares = 0.0;
+    for (const double value : values) {
+      squares += (value - cell.mean) * (value - cell.mean);
+    }
+    cell.deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
+  }
+  return cell;
+}
+
+std::string value_text(double value, Unit unit) {
+  switch (unit) {
+    case Unit::percent:
+      return fmt::format("{:.2f}", value);
+    case Unit::whole:
+      return fmt::format("{:.0f}", value);
+    case Unit::bytes:
+      return human_bytes(value);
+    case Unit::seconds:
+      return fmt::format("{:.1f}", value);
+    case Unit::ratio:
+      break;
+  }
+  return fmt::format("{:.3f}", value);
+}
+
+std::string cell_text(const Cell& cell, Unit unit) {
+  if (cell.runs == 0) {
+    return "-";
+  }
+  const std::string mean = value_text(cell.mean, unit);
+  return cell.runs == 1 ? mean : mean + " ± " + value_text(cell.deviation, unit);
+}
+
+// Ties are decided by the printed mean: a reader must not see two equal numbers and one mark.
+void mark_best(Column& column) {
+  const Cell* best = nullptr;
+  std::size_t filled = 0;
+  for (const Cell& cell : column.cells) {
+    if (cell.runs == 0) {
+      continue;
+    }
+    ++filled;
+    if (best == nullptr ||
+        (column.metric->larger_is_better ? cell.mean > best->mean : cell.mean < best->mean)) {
+      best = &cell;
+    }
+  }
+  if (filled < 2) {
+    return;
+  }
+  const std::string printed = value_text(best->mean, column.metric->unit);
+  for (Cell& cell : column.cells) {
+    cell.best = cell.runs > 0 && value_text(cell.mean, column.metric->unit) == printed;
+  }
+}
+
+// Labels in first-seen order, each with its place.
+class Labels {
+ public:
+  std::size_t add(const std::string& label) {
+    const auto [entry, is_new] = places_.try_emplace(label, all_.size());
+    if (is_new) {
+      all_.push_back(label);
+    }
+    return entry->second;
+  }
+  const std::vector<std::string>& all() const { return all_; }
+
+ private:
+  std::vector<std::string> all_;
+  std::unordered_map<std::string, std::size_t> places_;
+};
+
+std::string column_title(const std::string& label, const Metric& metric, bool only_label,
+                         bool only_metric) {
+  if (only_label) {
+    return metric.name;
+  }
+  return only_metric ? label : fmt::format("{} {}", label, metric.name);
+}
+
+Table make_table(const std::vector<RunResult>& results, const std::vector<const Metric*>& metrics,
+                 const std::string& rows_title) {
+  Labels rows;
+  Labels columns;
+  std::vector<std::pair<std::size_t, std::size_t>> places;
+  for (const RunResult& run : results) {
+    const std::size_t row = rows.add(run.row);
+    places.emplace_back(columns.add(run.column), row);
+  }
+  const std::size_t height = rows.all().size();
+  const std::size_t width = columns.all().size();
+  std::vector<std::vector<const RunResult*>> groups(width * height);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    groups[places[i].first * height + places[i].second].push_back(&results[i]);
+  }
+
+  Table table{rows_title, rows.all(), {}};
+  for (const Metric* metric : metrics) {
+    for (std::size_t c = 0; c < width; ++c) {
+      const std::string& label = columns.all()[c];
+      Column column{
+          label, column_title(label, *metric, width == 1, metrics.size() == 1), metric, {}};
+      for (std::size_t r = 0; r < height; ++r) {
+        column.cells.push_back(make_cell(*metric, groups[c * height + r]));
+      }
+      mark_best(column);
+      table.columns.push_back(std::move(column));
+    }
+  }
+  return table;
+}
+
+// Columns on a screen: UTF-8 continuation bytes take none.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+}
+
+std::size_t widest(const std::vector<std::string>& lines) {
+  std::size_t width = 0;
+  for (const std::string& line : lines) {
+    width = std::max(width, width_of(line));
+  }
+  return width;
+}
+
+// The lines of one column of a text table, header first, all of one width.
+std::vector<std::string> text_column(const Column& column, bool colour) {
+  const bool marked = !colour && std::ranges::any_of(column.cells, &Cell::best);
+  const std::string unmarked = marked ? " " : "";
+  std::vector<std::string> lines{one_line(column.title) + unmarked};
+  for (const Cell& cell : column.cells) {
+    lines.push_back(cell_text(cell, column.metric->unit) + (marked && cell.best ? "*" : unmarked));
+  }
+  const std::size_t width = widest(lines);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string padding(width - width_of(lines[i]), ' ');
+    const bool bold = colour && i > 0 && column.cells[i - 1].best;
+    lines[i] = padding + (bold ? "\x1b[1m" + lines[i] + "\x1b[0m" : lines[i]);
+  }
+  lines.insert(lines.begin() + 1, std::string(width, '-'));
+  return lines;
+}
+
+std::string render_text(const Table& table, bool colour) {
+  std::vector<std::string> lines{one_line(table.rows_title)};
+  std::ranges::transform(table.rows, std::back_inserter(lines), one_line);
+  const std::size_t width = widest(lines);
+  for (std::string& line : lines) {
+    line.append(width - width_of(line), ' ');
+  }
+  lines.insert(lines.begin() + 1, std::string(width, '-'));
+  for (const Column& column : table.columns) {
+    const std::vector<std::string> parts = text_column(column, colour);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      lines[i] += "  " + parts[i];
+    }
+  }
+  std::string text;
+  for (const std::string& line : lines) {
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  }
+  return text;
+}
+
+std::string markdown_escaped(std::string_view label) {
+  constexpr std::string_view kSpecial = "\\|*`<";
+  std::string text;
+  for (const char c : one_line(label)) {
+    if (kSpecial.find(c) != std::string_view::npos) {
+      text += '\\';
+    }
+    text += c;
+  }
+  return text;
+}
+
+std::string render_markdown(const Table& table) {
+  std::string text = fmt::format("| {} |", markdown_escaped(table.rows_title));
+  std::string rule = "| --- |";
+  for (const Column& column : table.columns) {
+    text += fmt::format(" {} |", markdown_escaped(column.title));
+    rule += " ---: |";
+  }
+  text += '\n' + rule + '\n';
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    text += fmt::format("| {} |", markdown_escaped(table.rows[r]));
+    for (const Column& column : table.columns) {
+      const std::string value = cell_text(column.cells[r], column.metric->unit);
+      text += column.cells[r].best ? fmt::format(" **{}** |", value) : fmt::format(" {} |", value);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+// How LaTeX spells a character. A row that starts with [ or * would be taken for an argument of the
+// line end before it.
+std::string latex_spelling(char c) {
+  constexpr std::string_view kBackslashed = "&%$#_{}";
+  constexpr std::string_view kBraced = "[*";
+  constexpr std::array<std::pair<char, const char*>, 6> kNamed{{{'\\', "backslash"},
+                                                                {'~', "asciitilde"},
+                                                                {'^', "asciicircum"},
+                                                                {'<', "less"},
+                                                                {'>', "greater"},
+                                                                {'|', "bar"}}};
+  if (kBackslashed.find(c) != std::string_view::npos) {
+    return {'\\', c};
+  }
+  if (kBraced.find(c) != std::string_view::npos) {
+    return {'{', c, '}'};
+  }
+  for (const auto& [character, name] : kNamed) {
+    if (c == character) {
+      return fmt::format("\\text{}{{}}", name);
+    }
+  }
+  return {c};
+}
+
+std::string latex_escaped(std::string_view label) {
+  constexpr std::string_view kPlusMinus = "±";
+  const std::string line = one_line(label);
+  std::string text;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line.compare(i, kPlusMinus.size(), kPlusMinus) == 0) {
+      text += "$\\pm$";
+      i += kPlusMinus.size() - 1;
+    } else {
+      text += latex_spelling(line[i]);
+    }
+  }
+  return text;
+}
+
+std::string render_latex(const Table& table) {
+  std::string text =
+      fmt::format("\\begin{{tabular}}{{l{}}}\n\\toprule\n{}",
+                  std::string(table.columns.size(), 'r'), latex_escaped(table.rows_title));
+  for (const Column& column : table.columns) {
+    text += " & " + latex_escaped(column.title);
+  }
+  text += " \\\\\n\\midrule\n";
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    text += latex_escaped(table.rows[r]);
+    for (const Column& column : table.columns) {
+      const std::string value = latex_escaped(cell_text(column.cells[r], column.metric->unit));
+      text += column.cells[r].best ? fmt::format(" & \\textbf{{{}}}", value) : " & " + value;
+    }
+    text += " \\\\\n";
+  }
+  return text + "\\bottomrule\n\\end{tabular}\n";
+}
+
+// Up to six decimals, so that the rounding noise of a mean does not show; "" for no number.
+std::string plain_number(bool present, double value) {
+  if (!present || !std::isfinite(value)) {
+    return "";
+  }
+  std::string text = fmt::format("{:.6f}", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') {
+    text.pop_back();
+  }
+  return text;
+}
+
+std::string csv_field(const std::string& label) {
+  if (label.find_first_of(",\"\r\n") == std::string::npos) {
+    return label;
+  }
+  std::string text = "\"";
+  for (const char c : label) {
+    text += c == '"' ? "\"\"" : std::string(1, c);
+  }
+  return text + '"';
+}
+
+std::string render_csv(const Table& table) {
+  std::string text = "row,column,metric,mean,std,runs\n";
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    for (const Column& column : table.columns) {
+      const Cell& cell = column.cells[r];
+      text += fmt::format("{},{},{},{},{},{}\n", csv_field(table.rows[r]), csv_field(column.label),
+                          column.metric->name, plain_number(cell.runs > 0, cell.mean),
+                          plain_number(cell.runs > 1, cell.deviation), cell.runs);
+    }
+  }
+  return text;
+}
+
+std::string render_json(const Table& table) {
+  const auto number = [](const std::string& text) {
+    return text.empty() ? Json(nullptr) : Json::parse(text);
+  };
+  Json lines = Json::array();
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    for (const Column& column : table.columns) {
+      const Cell& cell = column.cells[r];
+      lines.push_back({{"row", table.rows[r]},
+                       {"column", column.label},
+                       {"metric", column.metric->name},
+                       {"mean", number(plain_number(cell.runs > 0, cell.mean))},
+                       {"std", number(plain_number(cell.runs > 1, cell.deviation))},
+                       {"runs", cell.runs}});
+    }
+  }
+  return lines.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace
+
+const std::vector<std::string>& table_metrics() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    std::ranges::transform(kMetrics, std::back_inserter(all), &Metric::name);
+    return all;
+  }();
+  return names;
+}
+
+const std::vector<std::string>& table_formats() {
+  static const std::vector<std::string> names{"text", "markdown", "csv", "latex", "json"};
+  return names;
+}
+
+std::string render_table(const std::vector<RunResult>& results, const TableOptions& options) {
+  const std::string& format = options.format;
+  if (std::ranges::find(table_formats(), format) == table_formats().end()) {
+    throw Error(ErrorKind::usage, fmt::format("unknown table format '{}'", format),
+                suggestion(format, table_formats()));
+  }
+  std::vector<const Metric*> metrics;
+  for (const std::string& name : options.metrics) {
+    metrics.push_back(&find_metric(name));
+  }
+  if (metrics.empty()) {
+    metrics = {&find_metric("best"), &find_metric("last")};
+  }
+  const Table table = make_table(results, metrics, options.rows_title);
+  if (format == "markdown") {
+    return render_markdown(table);
+  }
+  if (format == "csv") {
+    return render_csv(table);
+  }
+  if (format == "latex") {
+    return render_latex(table);
+  }
+  return format == "json" ? render_json(table) : render_text(table, options.colour);
+}
+
+}  // namespace winnow

@@ -1,0 +1,50 @@
+// Result tables: the summaries of many runs as rows against columns, mean ± standard deviation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "winnow/base/params.h"
+
+namespace winnow {
+
+// One finished run and the place of its numbers in the table.
+struct RunResult {
+  std::string row;
+  std::string column;
+  std::uint64_t seed = 0;
+  Json summary;  // the content of the run's summary.json
+};
+
+struct TableOptions {
+  std::vector<std::string> metrics;  // of table_metrics(); none means best beside last
+  std::string format = "text";       // one of table_formats()
+  bool colour = false;               // text only: the best cells in ANSI bold, not marked by '*'
+  std::string rows_title = "method";
+};
+
+// best, last, last10 (percent), participations, bytes (up + down), seconds (wall time), precision
+// and recall (of the detection).
+const std::vector<std::string>& table_metrics();
+
+// text, markdown, csv, latex, json.
+const std::vector<std::string>& table_formats();
+
+// The table as text that ends in a line feed.
+// - Rows and columns appear in the order in which the results first name them. With several metrics
+//   every metric is a group of columns titled "COLUMN metric"; with a single column label the title
+//   is the metric alone.
+// - A cell is the mean and the sample standard deviation (n - 1) over the runs of its row and
+// column
+//   that have the metric, the value alone for one run, and "-" for none.
+// - The best cells of a column are marked when two or more of its rows have values: the largest
+//   accuracy, precision or recall, the smallest participations, bytes or seconds. Cells whose
+//   printed means are equal are tied, and all tied cells are marked.
+// - csv and json are the long form row, column, metric, mean, std, runs: unmarked, accuracies in
+//   percent, bytes as plain numbers, up to six decimals; what is missing is empty or null.
+// Throws Error(kind usage) for an unknown metric or format, and Error(kind run) naming the run
+// whose summary holds something other than a number.
+std::string render_table(const std::vector<RunResult>& results, const TableOptions& options);
+
+}  // namespace winnow

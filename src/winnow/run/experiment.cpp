@@ -1,0 +1,211 @@
+#include "winnow/run/experiment.h"
+
+#include <fmt/format.h>
+
+#include "winnow/base/error.h"
+#include "winnow/base/files.h"
+#include "winnow/base/sha256.h"
+#include "winnow/base/text.h"
+#include "winnow/model/net.h"
+#include "winnow/run/toml.h"
+
+namespace winnow {
+namespace {
+
+const std::vector<std::string> kTables{"data",  "federation", "noise",
+                                       "model", "train",      "method"};
+
+const Json& table_or_empty(const Json& tree, const std::string& key) {
+  static const Json empty = Json::object();
+  const auto found = tree.find(key);
+  return found == tree.end() ? empty : *found;
+}
+
+void read_federation(const Json& tree, FederationOptions& options) {
+  const Json& table = table_or_empty(tree, "federation");
+  declare(options).read(table, "federation", {"partition"});
+  if (const auto found = table.find("partition"); found != table.end()) {
+    options.partition = Partition::parse(*found);
+  }
+}
+
+void read_noise(const Json& tree, std::vector<LabelNoise>& blocks) {
+  const auto found = tree.find("noise");
+  if (found == tree.end()) {
+    return;
+  }
+  if (!found->is_array()) {
+    throw Error(ErrorKind::experiment, "noise: expected a list of tables",
+                "write [[noise]], with two brackets on each side");
+  }
+  for (std::size_t block = 0; block < found->size(); ++block) {
+    blocks.push_back(LabelNoise::parse((*found)[block], fmt::format("noise.{}", block)));
+  }
+}
+
+void read_method(const Json& tree, const Registry& registry, Experiment& experiment) {
+  Json table = table_or_empty(tree, "method");
+  if (table.is_string()) {
+    table = Json{{"name", table}};
+  }
+  if (!table.is_object()) {
+    throw Error(ErrorKind::experiment, "method: expected a table with a name");
+  }
+  if (const auto name = table.find("name"); name != table.end()) {
+    if (!name->is_string()) {
+      throw Error(ErrorKind::experiment,
+                  fmt::format("method.name = {}: expected a text in quotes", name->dump()));
+    }
+    experiment.method = name->get<std::string>();
+  }
+  const std::unique_ptr<Method> method = registry.find(experiment.method).make();
+  Params params;
+  method->declare(params);
+  params.read(table, "method", {"name"});
+  experiment.method_params = params.values();
+}
+
+// Paths inside an experiment are meant from here or from where the file lies; made absolute, they
+// still hold when the run is resumed from another folder.
+void anchor_path(Json& tree, const char* table, const char* key,
+                 const std::filesystem::path& folder) {
+  const auto found = tree.find(table);
+  if (found == tree.end() || !found->is_object()) {
+    return;
+  }
+  const auto value = found->find(key);
+  if (value == found->end() || !value->is_string() || value->get<std::string>().empty()) {
+    return;
+  }
+  const std::filesystem::path path = value->get<std::string>();
+  if (path.is_relative()) {
+    const std::filesystem::path base =
+        std::filesystem::exists(path) ? std::filesystem::current_path() : folder;
+    *value = (base / path).lexically_normal().string();
+  }
+}
+
+[[noreturn]] void rethrow_with_file(const Error& error, const std::filesystem::path& file) {
+  throw Error(error.kind(), fmt::format("{}: {}", file.string(), error.what()), error.hint());
+}
+
+}  // namespace
+
+Params declare_top_level(Experiment& experiment) {
+  Params params;
+  params.add("name", experiment.name, "name of the experiment, and of its run directory");
+  params.add("seed", experiment.seed, "decides every random draw of the run");
+  params.add("rounds", experiment.rounds, "communication rounds").range(1, 1e9);
+  params.add("eval_every", experiment.eval_every, "rounds between evaluations on the test set")
+      .range(1, 1e9);
+  params.add("checkpoint_every", experiment.checkpoint_every, "rounds between checkpoints")
+      .range(1, 1e9);
+  return params;
+}
+
+Params declare(FederationOptions& options) {
+  Params params;
+  params.add("clients", options.clients, "number of clients").range(1, 10'000'000);
+  params.add("fraction", options.fraction, "share of the clients that takes part in a round")
+      .above(0)
+      .range(0, 1);
+  return params;
+}
+
+Params declare(ModelOptions& options) {
+  Params params;
+  params.add("name", options.name, "network, one of `winnow list models`");
+  params.add("weights", options.weights, "safetensors file with the initial weights");
+  params.add("resize", options.resize, "scale images to a square of this size; 0: the model's own")
+      .range(0, 4096);
+  return params;
+}
+
+Experiment parse_experiment(const Json& tree, const Registry& registry) {
+  Experiment experiment;
+  declare_top_level(experiment).read(tree, "", kTables);
+  declare(experiment.data).read(table_or_empty(tree, "data"), "data");
+  read_federation(tree, experiment.federation);
+  read_noise(tree, experiment.noise);
+  declare(experiment.model).read(table_or_empty(tree, "model"), "model");
+  find_net(experiment.model.name);
+  declare(experiment.train).read(table_or_empty(tree, "train"), "train");
+  read_method(tree, registry, experiment);
+  return experiment;
+}
+
+Json Experiment::resolved() const {
+  Experiment copy = *this;  // Params want targets they may write
+  Json tree = declare_top_level(copy).values();
+  tree["data"] = declare(copy.data).values();
+  tree["federation"] = declare(copy.federation).values();
+  tree["federation"]["partition"] = federation.partition.values();
+  if (!noise.empty()) {
+    tree["noise"] = Json::array();
+    for (const LabelNoise& block : noise) {
+      tree["noise"].push_back(block.values());
+    }
+  }
+  tree["model"] = declare(copy.model).values();
+  tree["train"] = declare(copy.train).values();
+  tree["method"] = Json{{"name", method}};
+  tree["method"].update(method_params);
+  return tree;
+}
+
+std::string Experiment::hash() const { return sha256_hex(resolved().dump()); }
+
+Override parse_override(const std::string& text) {
+  const std::size_t at = text.find('=');
+  if (at == std::string::npos || at == 0) {
+    throw Error(ErrorKind::usage, fmt::format("--set {}: expected key=value", text),
+                "for example --set train.lr=0.03");
+  }
+  return {std::string(trim(text.substr(0, at))), std::string(trim(text.substr(at + 1)))};
+}
+
+Json load_experiment_tree(const std::filesystem::path& file,
+                          const std::vector<Override>& overrides) {
+  std::string text;
+  try {
+    text = read_file(file);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::experiment, error.what());
+  }
+  Json tree = parse_toml(text, file.string());
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  for (const Override& change : overrides) {
+    set_by_path(tree, change.key, parse_toml_value(change.value));
+  }
+  anchor_path(tree, "data", "path", folder);
+  anchor_path(tree, "data", "list_test", folder);
+  anchor_path(tree, "data", "given_labels", folder);
+  anchor_path(tree, "model", "weights", folder);
+  return tree;
+}
+
+Experiment load_experiment(const std::filesystem::path& file,
+                           const std::vector<Override>& overrides, const Registry& registry) {
+  const Json tree = load_experiment_tree(file, overrides);
+  if (tree.contains("grid")) {
+    throw Error(ErrorKind::experiment, fmt::format("{} has a [grid]: it is a sweep", file.string()),
+                fmt::format("run it with: winnow sweep {}", file.string()));
+  }
+  try {
+    return parse_experiment(tree, registry);
+  } catch (const Error& error) {
+    rethrow_with_file(error, file);
+  }
+}
+
+std::unique_ptr<Method> make_method(const Experiment& experiment, const Registry& registry,
+                                    const Setting& setting) {
+  std::unique_ptr<Method> method = registry.find(experiment.method).make();
+  Params params;
+  method->declare(params);
+  params.read(experiment.method_params, "method");
+  method->check(setting);
+  return method;
+}
+
+}  // namespace winnow

@@ -1,0 +1,79 @@
+// An experiment: everything that decides a run's result, read from TOML, checked, with all defaults
+// filled in.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "winnow/base/params.h"
+#include "winnow/data/catalog.h"
+#include "winnow/data/partition.h"
+#include "winnow/method/method.h"
+#include "winnow/noise/label_noise.h"
+#include "winnow/train/options.h"
+
+namespace winnow {
+
+struct FederationOptions {
+  std::int64_t clients = 100;
+  double fraction = 0.1;
+  Partition partition;
+};
+
+struct ModelOptions {
+  std::string name = "lenet5";
+  std::string weights;      // safetensors file to start from; empty: fresh values from the seed
+  std::int64_t resize = 0;  // square input size; 0: what the model was made for
+};
+
+struct Experiment {
+  std::string name = "experiment";
+  std::uint64_t seed = 1;
+  std::int64_t rounds = 60;
+  std::int64_t eval_every = 1;
+  std::int64_t checkpoint_every = 5;
+  DataOptions data;
+  FederationOptions federation;
+  std::vector<LabelNoise> noise;
+  ModelOptions model;
+  TrainOptions train;
+  std::string method = "fedavg";
+  Json method_params = Json::object();  // resolved: every parameter of the method
+
+  // The tree with all defaults, in the order of the file format; parse() reads it back.
+  Json resolved() const;
+  // Digest of resolved(): a checkpoint is only resumed under the same one.
+  std::string hash() const;
+};
+
+// Checks a tree and fills in the defaults. Throws Error(kind experiment) naming the key.
+Experiment parse_experiment(const Json& tree, const Registry& registry);
+
+// One `--set key=value`.
+struct Override {
+  std::string key;
+  std::string value;
+};
+Override parse_override(const std::string& text);
+
+// The tree of a file with overrides applied. A relative path in it (data.path, model.weights, ...) is
+// looked for from the current folder, then from the file's, and made absolute.
+Json load_experiment_tree(const std::filesystem::path& file, const std::vector<Override>& overrides);
+
+// Both steps; errors name the file.
+Experiment load_experiment(const std::filesystem::path& file, const std::vector<Override>& overrides,
+                           const Registry& registry);
+
+// A method with the experiment's parameters, checked against its setting.
+std::unique_ptr<Method> make_method(const Experiment& experiment, const Registry& registry,
+                                    const Setting& setting);
+
+// The parameters of the plain tables, for `describe` and the docs. Targets must outlive the result.
+Params declare_top_level(Experiment& experiment);
+Params declare(FederationOptions& options);
+Params declare(ModelOptions& options);
+
+}  // namespace winnow

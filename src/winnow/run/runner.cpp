@@ -1,0 +1,266 @@
+#include "winnow/run/runner.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "winnow/base/build_info.h"
+#include "winnow/base/error.h"
+#include "winnow/base/files.h"
+#include "winnow/base/text.h"
+#include "winnow/model/safetensors.h"
+#include "winnow/run/toml.h"
+
+namespace winnow {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Keeps a second process out of the same run directory.
+class RunLock {
+ public:
+  explicit RunLock(const fs::path& directory)
+      : descriptor_(::open((directory / "lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
+    if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      ::close(descriptor_);
+      throw Error(ErrorKind::run,
+                  fmt::format("another process is running in {}", directory.string()));
+    }
+  }
+  ~RunLock() {
+    if (descriptor_ >= 0) {
+      ::close(descriptor_);
+    }
+  }
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+// A directory that appears with its experiment inside or not at all.
+void create_directory(const fs::path& directory, const Experiment& experiment) {
+  const fs::path target = fs::absolute(directory).lexically_normal();
+  const fs::path temporary =
+      target.parent_path() /
+      fmt::format(".{}.{}.tmp", target.filename().string(), static_cast<long>(::getpid()));
+  std::error_code failed;
+  fs::create_directories(temporary, failed);
+  if (failed) {
+    throw Error(ErrorKind::run,
+                fmt::format("cannot create {}: {}", directory.string(), failed.message()),
+                "choose a place you may write to with --out");
+  }
+  try {
+    write_file_whole(temporary / "experiment.toml", write_toml(experiment.resolved()));
+    fs::rename(temporary, target);
+  } catch (const fs::filesystem_error& error) {
+    fs::remove_all(temporary, failed);
+    throw Error(ErrorKind::run, fmt::format("cannot create {}: {}", directory.string(),
+                                            error.code().message()));
+  } catch (...) {
+    fs::remove_all(temporary, failed);
+    throw;
+  }
+}
+
+Json make_summary(const Session& session) {
+  const Experiment& experiment = session.experiment();
+  const Accuracies measured = accuracies(session.history());
+  const Traffic& traffic = session.engine().traffic();
+  return {{"name", experiment.name},
+          {"method", experiment.method},
+          {"seed", experiment.seed},
+          {"rounds", session.rounds_done()},
+          {"best", measured.best},
+          {"last", measured.last},
+          {"last10", measured.last10},
+          {"participations", traffic.participations},
+          {"bytes_up", traffic.bytes_up},
+          {"bytes_down", traffic.bytes_down},
+          {"client_steps", traffic.client_steps},
+          {"train_seconds", traffic.train_seconds},
+          {"wall_seconds", session.seconds()},
+          {"model_hash", hash(session.global())},
+          {"experiment_hash", experiment.hash()},
+          {"ledger_hash", session.world().ledger.hash()},
+          {"noisy_clients", session.world().ledger.noisy_clients().size()},
+          {"version", build_info::kVersion},
+          {"libtorch", TORCH_VERSION},
+          {"device", session.engine().device().str()},
+          {"lanes", session.engine().lanes()}};
+}
+
+// Writes what a session produces into its directory.
+class Recorder {
+ public:
+  Recorder(const fs::path& directory, Session& session)
+      : directory_(directory), session_(session) {
+    std::uintmax_t keep = 0;
+    const auto checkpoint = load_checkpoint(directory / "checkpoint", session.experiment().hash(),
+                                            session.engine().layout());
+    if (checkpoint) {
+      session.restore(*checkpoint);
+      keep = checkpoint->events_size;
+    }
+    events_ = std::make_unique<LineWriter>(directory / "events.jsonl", keep);
+    session.world().ledger.write(directory / "ledger.jsonl");
+    saved_rounds_ = session.rounds_done();
+    if (checkpoint) {
+      event({{"event", "resumed"}, {"rounds_done", saved_rounds_}});
+    } else {
+      event({{"event", "started"},
+             {"name", session.experiment().name},
+             {"method", session.experiment().method},
+             {"rounds", session.rounds()},
+             {"clients", session.engine().size()},
+             {"version", build_info::kVersion},
+             {"device", session.engine().device().str()},
+             {"lanes", session.engine().lanes()}});
+    }
+  }
+
+  void round(const Session::Played& played) {
+    Json line{{"event", "round"}};
+    line.update(played.record.to_json());
+    line.update(played.notes);
+    event(line);
+  }
+
+  // Everything up to here survives a crash.
+  void save() {
+    if (saved_rounds_ == session_.rounds_done() && saved_rounds_ > 0) {
+      return;
+    }
+    events_->sync();
+    Checkpoint checkpoint = session_.checkpoint();
+    checkpoint.events_size = events_->size();
+    save_checkpoint(directory_ / "checkpoint", checkpoint);
+    write_file_whole(directory_ / "metrics.csv", metrics_csv(session_.history()));
+    saved_rounds_ = session_.rounds_done();
+  }
+
+  Json finish() {
+    save();
+    save_state(directory_ / "model.safetensors", session_.global());
+    const Json summary = make_summary(session_);
+    event({{"event", "finished"}, {"model_hash", summary.at("model_hash")}});
+    events_->sync();
+    // The summary comes last: where it is, the run is complete.
+    write_file_whole(directory_ / "summary.json", summary.dump(2) + "\n");
+    return summary;
+  }
+
+ private:
+  void event(const Json& json) { events_->write(json.dump()); }
+
+  fs::path directory_;
+  Session& session_;
+  std::unique_ptr<LineWriter> events_;
+  std::int64_t saved_rounds_ = 0;
+};
+
+RunOutcome play_to_end(Session& session, const fs::path& directory, RunObserver& observer) {
+  Recorder recorder(directory, session);
+  observer.started(session);
+  RunOutcome outcome;
+  try {
+    while (session.rounds_done() < session.rounds()) {
+      const Session::Played played = session.play();
+      recorder.round(played);
+      observer.played(session, played);
+      if (session.rounds_done() % session.experiment().checkpoint_every == 0) {
+        recorder.save();
+      }
+    }
+    observer.stopped();
+    outcome.summary = recorder.finish();
+  } catch (const Interrupted&) {
+    observer.stopped();
+    recorder.save();
+    outcome.interrupted = true;
+  } catch (...) {
+    observer.stopped();
+    throw;
+  }
+  outcome.rounds_done = session.rounds_done();
+  return outcome;
+}
+
+}  // namespace
+
+RunOutcome start_run(const Experiment& experiment, const Registry& registry,
+                     const Runtime& runtime, const fs::path& directory,
+                     const std::atomic<bool>* stop, RunObserver& observer) {
+  if (fs::exists(directory)) {
+    throw Error(ErrorKind::run, fmt::format("{} exists already", directory.string()),
+                fmt::format("continue it with 'winnow resume {}', or choose another --out",
+                            directory.string()));
+  }
+  Session session(experiment, registry, runtime, stop);
+  create_directory(directory, experiment);
+  const RunLock lock(directory);
+  return play_to_end(session, directory, observer);
+}
+
+RunOutcome resume_run(const fs::path& directory, const Registry& registry, const Runtime& runtime,
+                      const std::atomic<bool>* stop, RunObserver& observer) {
+  const Experiment experiment = read_run_experiment(directory, registry);
+  const RunLock lock(directory);
+  if (Json summary = read_summary(directory); !summary.is_null()) {
+    return {false, summary.at("rounds").get<std::int64_t>(), std::move(summary)};
+  }
+  Session session(experiment, registry, runtime, stop);
+  return play_to_end(session, directory, observer);
+}
+
+Json read_summary(const fs::path& directory) {
+  const fs::path path = directory / "summary.json";
+  if (!fs::exists(path)) {
+    return nullptr;
+  }
+  try {
+    return Json::parse(read_file(path));
+  } catch (const Json::exception&) {
+    throw Error(ErrorKind::run, fmt::format("{} is damaged", path.string()),
+                "delete it and resume the run");
+  }
+}
+
+Experiment read_run_experiment(const fs::path& directory, const Registry& registry) {
+  const fs::path path = directory / "experiment.toml";
+  if (!fs::exists(path)) {
+    throw Error(ErrorKind::run,
+                fmt::format("{} is not a run directory: it has no experiment.toml",
+                            directory.string()));
+  }
+  return load_experiment(path, {}, registry);
+}
+
+History read_history(const fs::path& directory) {
+  const fs::path path = directory / "events.jsonl";
+  History history;
+  std::size_t number = 0;
+  std::vector<std::string> lines = split(read_file(path), '\n');
+  lines.pop_back();  // empty, or a line that a killed run did not finish
+  for (const std::string& line : lines) {
+    ++number;
+    try {
+      const Json event = Json::parse(line);
+      if (event.at("event") == "round") {
+        history.push_back(RoundRecord::from_json(event));
+      }
+    } catch (const Json::exception&) {
+      throw Error(ErrorKind::run, fmt::format("{}:{}: not an event", path.string(), number));
+    }
+  }
+  return history;
+}
+
+}  // namespace winnow

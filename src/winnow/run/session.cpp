@@ -1,0 +1,149 @@
+#include "winnow/run/session.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <charconv>
+#include <thread>
+
+#include "winnow/base/error.h"
+#include "winnow/engine/threads.h"
+#include "winnow/model/safetensors.h"
+
+namespace winnow {
+namespace {
+
+std::int64_t choose_lanes(std::int64_t wanted, at::Device device) {
+  if (wanted > 0) {
+    return wanted;
+  }
+  return device.is_cpu() ? std::max<std::int64_t>(1, std::thread::hardware_concurrency()) : 1;
+}
+
+std::unique_ptr<LocalEngine> make_engine(const Experiment& experiment, const World& world,
+                                         const Runtime& runtime, const std::atomic<bool>* stop) {
+  use_one_thread_per_operation();
+  use_full_precision_on_gpu();
+  const NetInfo& net = find_net(experiment.model.name);
+  LocalEngineOptions options;
+  options.device = choose_device(runtime.device);
+  options.lanes = choose_lanes(runtime.lanes, options.device);
+  options.augment = world.data.augment;
+  options.resize = experiment.model.resize > 0 ? experiment.model.resize : net.resize;
+  options.seed = experiment.seed;
+  return std::make_unique<LocalEngine>(world.data, world.clients, net, experiment.train, options,
+                                       stop);
+}
+
+}  // namespace
+
+at::Device choose_device(const std::string& name) {
+  const bool has_cuda = at::hasCUDA();
+  if (name == "auto") {
+    return has_cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  }
+  if (name == "cpu") {
+    return at::kCPU;
+  }
+  if (name != "cuda" && !name.starts_with("cuda:")) {
+    throw Error(ErrorKind::usage, fmt::format("--device {}: expected cpu, cuda, cuda:N or auto", name));
+  }
+  if (!has_cuda) {
+    throw Error(ErrorKind::usage, fmt::format("--device {}: no CUDA device can be used here", name),
+                "use --device cpu, or a LibTorch built with CUDA on a machine that has a GPU");
+  }
+  int index = 0;
+  if (name.size() > 5) {
+    const char* end = name.data() + name.size();
+    const auto [rest, error] = std::from_chars(name.data() + 5, end, index);
+    const auto count = static_cast<int>(at::detail::getCUDAHooks().getNumGPUs());
+    if (error != std::errc() || rest != end || index < 0 || index >= count) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("--device {}: there are {} CUDA devices, counted from 0", name, count));
+    }
+  }
+  return {at::kCUDA, static_cast<at::DeviceIndex>(index)};
+}
+
+Session::Session(const Experiment& experiment, const Registry& registry, const Runtime& runtime,
+                 const std::atomic<bool>* stop)
+    : experiment_(experiment),
+      world_(make_world(experiment)),
+      engine_(make_engine(experiment, world_, runtime, stop)),
+      started_(std::chrono::steady_clock::now()) {
+  setting_ = {experiment.seed, experiment.rounds, engine_->size(), experiment.federation.fraction,
+              world_.data.classes};
+  method_ = make_method(experiment, registry, setting_);
+  engine_->serve(method_->client_side(), method_->schemas());
+  rounds_ = method_->rounds(setting_);
+  global_ = experiment.model.weights.empty()
+                ? engine_->initial_state(experiment.seed)
+                : load_state(experiment.model.weights, engine_->layout()).to(engine_->device());
+}
+
+double Session::seconds() const {
+  return seconds_before_ +
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+}
+
+Session::Played Session::play() {
+  const std::int64_t round = rounds_done();
+  Archive before;
+  method_->save(before);
+  const Traffic traffic_before = engine_->traffic();
+  const State global_before = global_;
+  Played played;
+  try {
+    Server server{setting_, *engine_, global_, played.notes};
+    method_->play(round, server);
+    const bool due = (round + 1) % experiment_.eval_every == 0 || round + 1 == rounds_;
+    if (due) {
+      const Score score = engine_->evaluate(global_);
+      played.record.accuracy = score.accuracy();
+      played.record.loss = score.mean_loss();
+    }
+  } catch (...) {
+    engine_->rollback();
+    engine_->restore(traffic_before);
+    global_ = global_before;
+    method_->load(before);
+    throw;
+  }
+  engine_->commit();
+  played.record.round = round + 1;
+  played.record.traffic = engine_->traffic();
+  played.record.seconds = seconds();
+  played.record.hash = hash(global_);
+  history_.push_back(played.record);
+  return played;
+}
+
+Checkpoint Session::checkpoint() const {
+  Checkpoint checkpoint;
+  checkpoint.experiment_hash = experiment_.hash();
+  checkpoint.rounds_done = rounds_done();
+  checkpoint.global = global_;
+  method_->save(checkpoint.method);
+  checkpoint.clients = engine_->memories();
+  checkpoint.traffic = engine_->traffic();
+  for (const RoundRecord& record : history_) {
+    checkpoint.history.push_back(record.to_json());
+  }
+  checkpoint.wall_seconds = seconds();
+  return checkpoint;
+}
+
+void Session::restore(const Checkpoint& checkpoint) {
+  global_ = checkpoint.global.to(engine_->device());
+  method_->load(checkpoint.method);
+  engine_->restore(checkpoint.clients);
+  engine_->restore(checkpoint.traffic);
+  history_.clear();
+  for (const Json& record : checkpoint.history) {
+    history_.push_back(RoundRecord::from_json(record));
+  }
+  seconds_before_ = checkpoint.wall_seconds;
+  started_ = std::chrono::steady_clock::now();
+}
+
+}  // namespace winnow

@@ -1,0 +1,68 @@
+// A run in memory: world, engine, method and global model. Files are the runner's business.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "winnow/engine/local_engine.h"
+#include "winnow/method/method.h"
+#include "winnow/run/checkpoint.h"
+#include "winnow/run/experiment.h"
+#include "winnow/run/metrics.h"
+#include "winnow/run/world.h"
+
+namespace winnow {
+
+// How to execute; has no influence on the result of a CPU run.
+struct Runtime {
+  std::int64_t lanes = 0;       // 0: one per core on a CPU, one on a GPU
+  std::string device = "auto";  // cpu, cuda, cuda:N, auto
+};
+
+// Throws Error(kind usage) for a device that is unknown or not there.
+at::Device choose_device(const std::string& name);
+
+class Session {
+ public:
+  // Loads the data, draws partition and noise, builds the lanes. `stop`, when set, makes play()
+  // throw Interrupted at the next training step.
+  Session(const Experiment& experiment, const Registry& registry, const Runtime& runtime,
+          const std::atomic<bool>* stop);
+
+  std::int64_t rounds() const { return rounds_; }
+  std::int64_t rounds_done() const { return static_cast<std::int64_t>(history_.size()); }
+
+  // Plays the next round and evaluates when due. If it throws, the session is as it was before.
+  struct Played {
+    RoundRecord record;
+    Json notes;  // what the method had to say
+  };
+  Played play();
+
+  // The run as of the last finished round.
+  Checkpoint checkpoint() const;
+  void restore(const Checkpoint& checkpoint);
+
+  const Experiment& experiment() const { return experiment_; }
+  const World& world() const { return world_; }
+  const State& global() const { return global_; }
+  const History& history() const { return history_; }
+  const LocalEngine& engine() const { return *engine_; }
+  double seconds() const;
+
+ private:
+  Experiment experiment_;
+  Setting setting_;
+  World world_;
+  std::unique_ptr<LocalEngine> engine_;
+  std::unique_ptr<Method> method_;
+  std::int64_t rounds_ = 0;
+  State global_;
+  History history_;
+  std::chrono::steady_clock::time_point started_;
+  double seconds_before_ = 0.0;  // of earlier processes of the same run
+};
+
+}  // namespace winnow

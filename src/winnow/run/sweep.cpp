@@ -1,0 +1,217 @@
+#include "winnow/run/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "winnow/base/error.h"
+#include "winnow/base/files.h"
+#include "winnow/base/text.h"
+#include "winnow/run/toml.h"
+
+namespace winnow {
+namespace {
+
+// One choice on an axis: what it sets, and how it is called.
+struct Choice {
+  std::string label;
+  std::vector<std::pair<std::string, Json>> sets;
+};
+
+enum class AxisKind { seed, row, column };
+
+struct Axis {
+  AxisKind kind = AxisKind::column;
+  std::vector<Choice> choices;
+};
+
+[[noreturn]] void fail(const std::string& message, const std::string& hint = "") {
+  throw Error(ErrorKind::experiment, message, hint);
+}
+
+std::string value_label(const Json& value) {
+  if (value.is_string()) {
+    return value.get<std::string>();
+  }
+  if (value.is_object() && value.contains("name") && value["name"].is_string()) {
+    return value["name"].get<std::string>();
+  }
+  return value.dump();
+}
+
+Axis grid_axis(const std::string& key, const Json& values, bool has_rows) {
+  if (!values.is_array() || values.empty()) {
+    fail(fmt::format("grid.\"{}\": expected a list of values", key));
+  }
+  Axis axis;
+  const bool is_method = key == "method.name" || key == "method";
+  axis.kind = key == "seed" ? AxisKind::seed
+              : is_method && !has_rows ? AxisKind::row
+                                       : AxisKind::column;
+  const std::string last = key.substr(key.rfind('.') == std::string::npos ? 0 : key.rfind('.') + 1);
+  for (const Json& value : values) {
+    const std::string text = value_label(value);
+    const bool bare = axis.kind == AxisKind::row || value.is_object() || value.is_string();
+    axis.choices.push_back({bare ? text : fmt::format("{}={}", last, text), {{key, value}}});
+  }
+  return axis;
+}
+
+Axis named_axis(const std::string& name, const Json& entries, AxisKind kind) {
+  if (!entries.is_array()) {
+    fail(fmt::format("{}: expected a list of tables", name),
+         fmt::format("write [[{}]], with two brackets on each side", name));
+  }
+  Axis axis{kind, {}};
+  for (const Json& entry : entries) {
+    Choice choice;
+    for (const auto& [key, value] : entry.items()) {
+      if (key == "name" && value.is_string()) {
+        choice.label = value.get<std::string>();
+      } else if (key == "set" && value.is_object()) {
+        for (const auto& [path, setting] : value.items()) {
+          choice.sets.emplace_back(path, setting);
+        }
+      } else {
+        fail(fmt::format("[[{}]]: unexpected '{}'", name, key),
+             "it takes name = \"...\" and set = { \"key\" = value, ... }");
+      }
+    }
+    if (choice.label.empty()) {
+      fail(fmt::format("[[{}]]: an entry has no name", name));
+    }
+    axis.choices.push_back(std::move(choice));
+  }
+  return axis;
+}
+
+// Takes the sweep's own parts out of the tree.
+std::vector<Axis> take_axes(Json& tree) {
+  std::vector<Axis> axes;
+  const bool has_rows = tree.contains("row");
+  if (has_rows) {
+    axes.push_back(named_axis("row", tree["row"], AxisKind::row));
+  }
+  if (tree.contains("column")) {
+    axes.push_back(named_axis("column", tree["column"], AxisKind::column));
+  }
+  if (tree.contains("grid")) {
+    if (!tree["grid"].is_object()) {
+      fail("grid: expected a table of keys to lists");
+    }
+    for (const auto& [key, values] : tree["grid"].items()) {
+      axes.push_back(grid_axis(key, values, has_rows));
+    }
+  }
+  if (axes.empty()) {
+    fail("there is nothing to sweep over", "add a [grid], [[row]] or [[column]], or use winnow run");
+  }
+  for (const char* part : {"row", "column", "grid"}) {
+    tree.erase(part);
+  }
+  return axes;
+}
+
+std::string slug(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '=';
+    if (plain) {
+      result += c;
+    } else if (!result.empty() && result.back() != '-') {
+      result += '-';
+    }
+  }
+  while (!result.empty() && result.back() == '-') {
+    result.pop_back();
+  }
+  return result.empty() ? "run" : result;
+}
+
+SweepRun make_run(const Json& base, const std::vector<Axis>& axes,
+                  const std::vector<std::size_t>& picks, const Registry& registry) {
+  SweepRun run;
+  Json tree = base;
+  std::vector<std::string> columns;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const Choice& choice = axes[i].choices[picks[i]];
+    for (const auto& [key, value] : choice.sets) {
+      set_by_path(tree, key, value);
+    }
+    if (axes[i].kind == AxisKind::row) {
+      run.row = run.row.empty() ? choice.label : fmt::format("{} {}", run.row, choice.label);
+    } else if (axes[i].kind == AxisKind::column) {
+      columns.push_back(choice.label);
+    }
+  }
+  run.column = join(columns, ", ");
+  const std::string what = fmt::format("run '{} {}'", run.row, run.column);
+  try {
+    run.experiment = parse_experiment(tree, registry);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", what, error.what()), error.hint());
+  }
+  run.seed = run.experiment.seed;
+  if (run.row.empty()) {
+    run.row = run.experiment.method;
+  }
+  const std::string cell = run.column.empty() ? "" : fmt::format("_{}", slug(run.column));
+  run.id = fmt::format("{}{}_s{}", slug(run.row), cell, run.seed);
+  return run;
+}
+
+}  // namespace
+
+Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>& overrides,
+                 const Registry& registry) {
+  Json tree = load_experiment_tree(file, overrides);
+  Sweep sweep;
+  try {
+    const std::vector<Axis> axes = take_axes(tree);
+    sweep.name = tree.contains("name") && tree["name"].is_string()
+                     ? tree["name"].get<std::string>()
+                     : file.stem().string();
+    std::vector<std::size_t> picks(axes.size(), 0);
+    std::set<std::string> ids;
+    for (;;) {
+      SweepRun run = make_run(tree, axes, picks, registry);
+      if (!ids.insert(run.id).second) {
+        fail(fmt::format("two runs of the grid are both called '{}'", run.id),
+             "give rows and columns names that differ");
+      }
+      sweep.runs.push_back(std::move(run));
+      std::size_t axis = axes.size();
+      while (axis > 0 && ++picks[axis - 1] == axes[axis - 1].choices.size()) {
+        picks[--axis] = 0;
+      }
+      if (axis == 0) {
+        break;
+      }
+    }
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", file.string(), error.what()), error.hint());
+  }
+  return sweep;
+}
+
+RunStatus run_status(const std::filesystem::path& directory) {
+  if (!std::filesystem::exists(directory / "experiment.toml")) {
+    return RunStatus::missing;
+  }
+  return std::filesystem::exists(directory / "summary.json") ? RunStatus::finished
+                                                             : RunStatus::started;
+}
+
+void write_sweep_index(const std::filesystem::path& directory, const Sweep& sweep) {
+  Json runs = Json::array();
+  for (const SweepRun& run : sweep.runs) {
+    runs.push_back(
+        {{"id", run.id}, {"row", run.row}, {"column", run.column}, {"seed", run.seed}});
+  }
+  const Json index{{"winnow_sweep", 1}, {"name", sweep.name}, {"runs", runs}};
+  write_file_whole(directory / "sweep.json", index.dump(2) + "\n");
+}
+
+}  // namespace winnow

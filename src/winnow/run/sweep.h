@@ -1,0 +1,44 @@
+// A sweep: a grid of runs from one file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "winnow/run/experiment.h"
+
+namespace winnow {
+
+// One cell of the grid for one seed.
+struct SweepRun {
+  std::string id;      // its directory below the sweep's
+  std::string row;     // labels in the table
+  std::string column;
+  std::uint64_t seed = 0;
+  Experiment experiment;
+};
+
+struct Sweep {
+  std::string name;
+  std::vector<SweepRun> runs;
+};
+
+// Reads an experiment file with
+//   [grid]       "key" = [values]: one axis per key, all combinations
+//   [[row]]      name = "...", set = { "key" = value, ... }: one axis of named rows
+//   [[column]]   the same for columns
+// The row label is the [[row]] name, or the method; the column label is the [[column]] name and the
+// values of every other axis but the seed. Every run is checked here, before any is started; errors
+// name the file and the run. At least one of the three parts must be there.
+Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>& overrides,
+                 const Registry& registry);
+
+// What is known of a run from its directory alone.
+enum class RunStatus { missing, started, finished };
+RunStatus run_status(const std::filesystem::path& directory);
+
+// sweep.json: which runs make up the table. Written by `sweep`, read by `table`.
+void write_sweep_index(const std::filesystem::path& directory, const Sweep& sweep);
+
+}  // namespace winnow

@@ -1,0 +1,177 @@
+#include "winnow/run/toml.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "winnow/base/error.h"
+#include "winnow/base/text.h"
+
+namespace winnow {
+namespace {
+
+Json to_json(const toml::node& node, const std::string& name) {
+  if (const auto* table = node.as_table()) {
+    // toml++ sorts keys; the order of the file is kept by their source positions.
+    std::vector<std::pair<std::string, const toml::node*>> entries;
+    for (const auto& [key, value] : *table) {
+      entries.emplace_back(std::string(key.str()), &value);
+    }
+    std::ranges::stable_sort(entries, [](const auto& a, const auto& b) {
+      return a.second->source().begin < b.second->source().begin;
+    });
+    Json object = Json::object();
+    for (const auto& [key, value] : entries) {
+      object[key] = to_json(*value, name);
+    }
+    return object;
+  }
+  if (const auto* array = node.as_array()) {
+    Json list = Json::array();
+    for (const toml::node& element : *array) {
+      list.push_back(to_json(element, name));
+    }
+    return list;
+  }
+  if (const auto* value = node.as_integer()) {
+    return value->get();
+  }
+  if (const auto* value = node.as_floating_point()) {
+    return value->get();
+  }
+  if (const auto* value = node.as_boolean()) {
+    return value->get();
+  }
+  if (const auto* value = node.as_string()) {
+    return value->get();
+  }
+  const auto& at = node.source().begin;
+  throw Error(ErrorKind::experiment,
+              fmt::format("{}:{}:{}: dates and times are not used in experiments", name, at.line,
+                          at.column));
+}
+
+bool is_bare_key(const std::string& key) {
+  return !key.empty() && std::ranges::all_of(key, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-';
+  });
+}
+
+std::string quoted(const std::string& text) { return Json(text).dump(); }
+
+std::string key_text(const std::string& key) { return is_bare_key(key) ? key : quoted(key); }
+
+std::string inline_value(const Json& value) {
+  if (value.is_object()) {
+    std::vector<std::string> parts;
+    for (const auto& [key, element] : value.items()) {
+      parts.push_back(fmt::format("{} = {}", key_text(key), inline_value(element)));
+    }
+    return parts.empty() ? "{}" : fmt::format("{{ {} }}", join(parts, ", "));
+  }
+  if (value.is_array()) {
+    std::vector<std::string> parts;
+    for (const Json& element : value) {
+      parts.push_back(inline_value(element));
+    }
+    return fmt::format("[{}]", join(parts, ", "));
+  }
+  if (value.is_number_float()) {
+    const double number = value.get<double>();
+    if (std::isinf(number)) {
+      return number > 0 ? "inf" : "-inf";
+    }
+    const std::string text = fmt::format("{}", number);
+    // A whole float must keep its point, or it would be read back as an integer.
+    return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+  }
+  return value.dump();
+}
+
+bool is_list_of_tables(const Json& value) {
+  return value.is_array() && !value.empty() &&
+         std::ranges::all_of(value, [](const Json& element) { return element.is_object(); });
+}
+
+void write_values(std::string& out, const Json& table) {
+  for (const auto& [key, value] : table.items()) {
+    out += fmt::format("{} = {}\n", key_text(key), inline_value(value));
+  }
+}
+
+}  // namespace
+
+Json parse_toml(std::string_view text, const std::string& name) {
+  try {
+    return to_json(toml::parse(text), name);
+  } catch (const toml::parse_error& error) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("{}:{}:{}: {}", name, error.source().begin.line,
+                            error.source().begin.column, error.description()));
+  }
+}
+
+Json parse_toml_value(std::string_view text) {
+  try {
+    return to_json(toml::parse("value = " + std::string(text)), "--set").at("value");
+  } catch (const toml::parse_error&) {
+    return std::string(text);
+  }
+}
+
+std::string write_toml(const Json& tree) {
+  Json plain = Json::object();
+  for (const auto& [key, value] : tree.items()) {
+    if (!value.is_object() && !is_list_of_tables(value)) {
+      plain[key] = value;
+    }
+  }
+  std::string out;
+  write_values(out, plain);
+  for (const auto& [key, value] : tree.items()) {
+    if (value.is_object()) {
+      out += fmt::format("\n[{}]\n", key_text(key));
+      write_values(out, value);
+    } else if (is_list_of_tables(value)) {
+      for (const Json& element : value) {
+        out += fmt::format("\n[[{}]]\n", key_text(key));
+        write_values(out, element);
+      }
+    }
+  }
+  return out;
+}
+
+void set_by_path(Json& tree, std::string_view path, Json value) {
+  const auto fail = [&](const std::string& why) {
+    throw Error(ErrorKind::usage, fmt::format("--set {}: {}", path, why));
+  };
+  Json* place = &tree;
+  for (const std::string& part : split(path, '.')) {
+    if (part.empty()) {
+      fail("a key is empty");
+    }
+    if (place->is_array()) {
+      std::size_t index = 0;
+      const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+      if (error != std::errc() || end != part.data() + part.size() || index >= place->size()) {
+        fail(fmt::format("'{}' is not a place in a list of {}", part, place->size()));
+      }
+      place = &(*place)[index];
+    } else if (place->is_object() || place->is_null()) {
+      place = &(*place)[part];
+    } else if (place->is_string() && part == "name") {
+      // A text stands for a table with only a name: partition = "shards".
+      continue;
+    } else {
+      fail(fmt::format("the way to '{}' leads through a value", part));
+    }
+  }
+  *place = std::move(value);
+}
+
+}  // namespace winnow

@@ -1,0 +1,22 @@
+// The world of an experiment: data, clients and noise, the same for the same seed.
+#pragma once
+
+#include <vector>
+
+#include "winnow/data/data_set.h"
+#include "winnow/data/partition.h"
+#include "winnow/federation/client.h"
+#include "winnow/noise/ledger.h"
+#include "winnow/run/experiment.h"
+
+namespace winnow {
+
+struct World {
+  DataSet data;
+  std::vector<ClientData> clients;
+  Ledger ledger;  // ground truth, for metrics only; never handed to a method
+};
+
+World make_world(const Experiment& experiment);
+
+}  // namespace winnow

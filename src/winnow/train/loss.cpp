@@ -1,0 +1,15 @@
+#include "winnow/train/loss.h"
+
+#include <ATen/ATen.h>
+
+namespace winnow {
+
+at::Tensor smoothed_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                                  double label_smoothing, double temperature) {
+  constexpr std::int64_t kIgnoreNothing = -100;
+  const at::Tensor scaled = temperature == 1.0 ? logits : logits.div(temperature);
+  return at::cross_entropy_loss(scaled, labels, {}, at::Reduction::Mean, kIgnoreNothing,
+                                label_smoothing);
+}
+
+}  // namespace winnow

@@ -1,0 +1,89 @@
+#include "winnow/train/plan.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "winnow/base/random.h"
+#include "winnow/train/feed.h"
+
+namespace winnow {
+namespace {
+
+void draw_jitter_row(Stream& stream, std::int64_t* row) {
+  constexpr std::uint64_t kPlaces = 2 * kCropPadding + 1;
+  row[0] = static_cast<std::int64_t>(stream.below(kPlaces));
+  row[1] = static_cast<std::int64_t>(stream.below(kPlaces));
+  row[2] = static_cast<std::int64_t>(stream.next_u32() & 1U);
+}
+
+// Each epoch is a fresh shuffle; the last short batch is kept (spec: label-noise 0.2).
+std::vector<Plan::Batch> cut_batches(std::int64_t samples, const TrainOptions& options) {
+  std::vector<Plan::Batch> batches;
+  for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
+    for (std::int64_t start = 0; start < samples; start += options.batch_size) {
+      batches.push_back({epoch * samples + start, std::min(options.batch_size, samples - start)});
+    }
+  }
+  return batches;
+}
+
+}  // namespace
+
+Plan make_plan(const LocalSet& set, const TrainOptions& options, bool augment,
+               const TrainKey& key) {
+  Plan plan;
+  const std::int64_t samples = set.size();
+  const std::int64_t entries = samples * options.epochs;
+  plan.batches = cut_batches(samples, options);
+  plan.index = at::empty({entries}, at::kLong);
+  plan.label = at::empty({entries}, at::kLong);
+  auto* index = plan.index.data_ptr<std::int64_t>();
+  auto* label = plan.label.data_ptr<std::int64_t>();
+  Stream order(key.seed, "batches", key.round, key.client);
+  for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
+    for (const std::int64_t place : order.permutation(samples)) {
+      *index++ = set.samples[static_cast<std::size_t>(place)];
+      *label++ = set.labels[static_cast<std::size_t>(place)];
+    }
+  }
+  if (augment) {
+    plan.jitter = draw_jitter(entries, stream_key(key.seed, "augment",
+                                                  {static_cast<std::uint64_t>(key.round),
+                                                   static_cast<std::uint64_t>(key.client)}));
+  }
+  if (options.mixup > 0.0) {
+    plan.partner = at::empty({entries}, at::kLong);
+    plan.lambda = at::empty({static_cast<std::int64_t>(plan.batches.size())}, at::kFloat);
+    auto* partner = plan.partner.data_ptr<std::int64_t>();
+    auto* lambda = plan.lambda.data_ptr<float>();
+    Stream mix(key.seed, "mixup", key.round, key.client);
+    for (const Plan::Batch& batch : plan.batches) {
+      *lambda++ = static_cast<float>(mix.beta(options.mixup, options.mixup));
+      std::ranges::copy(mix.permutation(batch.size), partner + batch.start);
+    }
+  }
+  return plan;
+}
+
+at::Tensor draw_jitter(std::int64_t count, std::uint64_t stream_key) {
+  at::Tensor jitter = at::empty({count, 3}, at::kLong);
+  auto* row = jitter.data_ptr<std::int64_t>();
+  Stream stream(stream_key);
+  for (std::int64_t i = 0; i < count; ++i) {
+    draw_jitter_row(stream, row + 3 * i);
+  }
+  return jitter;
+}
+
+Plan Plan::to(at::Device device) const {
+  if (device.is_cpu()) {
+    return *this;
+  }
+  const auto move = [&](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.to(device) : tensor;
+  };
+  return {batches, move(index), move(label), move(jitter), move(partner), move(lambda)};
+}
+
+}  // namespace winnow

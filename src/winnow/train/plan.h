@@ -1,0 +1,51 @@
+// The plan of one local training: every random choice of it, drawn before it starts from streams
+// keyed by (seed, round, client). A step then only reads its slice, on any device and in any lane.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "winnow/train/options.h"
+
+namespace winnow {
+
+// Names the random streams of one participation.
+struct TrainKey {
+  std::uint64_t seed = 0;
+  std::int64_t round = 0;
+  std::int64_t client = 0;
+};
+
+// What is trained on: sample indices in the data set and their given labels, side by side.
+struct LocalSet {
+  std::span<const std::int64_t> samples;
+  std::span<const std::int64_t> labels;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(samples.size()); }
+};
+
+// Entries of all epochs one after the other; a batch is a slice [start, start + size).
+struct Plan {
+  struct Batch {
+    std::int64_t start = 0;
+    std::int64_t size = 0;
+  };
+  std::vector<Batch> batches;
+  at::Tensor index;    // int64 [entries]: sample in the data set
+  at::Tensor label;    // int64 [entries]
+  at::Tensor jitter;   // int64 [entries, 3], undefined without augmentation
+  at::Tensor partner;  // int64 [entries]: mixup partner's place inside the batch; undefined if off
+  at::Tensor lambda;   // float [batches]; undefined if mixup is off
+
+  Plan to(at::Device device) const;
+};
+
+Plan make_plan(const LocalSet& set, const TrainOptions& options, bool augment, const TrainKey& key);
+
+// Crop and flip for one pass over `count` samples in fixed order (scoring with augmentation).
+at::Tensor draw_jitter(std::int64_t count, std::uint64_t stream_key);
+
+}  // namespace winnow

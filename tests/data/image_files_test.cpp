@@ -1,0 +1,215 @@
+#include "winnow/data/image_files.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/data_testing.h"
+#include "winnow/data/image_layouts.h"
+
+namespace winnow {
+namespace {
+
+using namespace testing_data;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::string_view kRed("\xff\x00\x10", 3);
+
+// "name label" of each entry.
+std::vector<std::string> brief(const std::vector<ImageEntry>& entries) {
+  std::vector<std::string> texts;
+  for (const ImageEntry& entry : entries) {
+    texts.push_back(entry.file.filename().string() + " " + std::to_string(entry.label));
+  }
+  return texts;
+}
+
+TEST(ImageNames, GoByExtensionInAnyCase) {
+  EXPECT_TRUE(is_image_name("a.png"));
+  EXPECT_TRUE(is_image_name("b/n01.JPEG"));
+  EXPECT_TRUE(is_image_name("c.Jpg"));
+  EXPECT_FALSE(is_image_name("boxes.txt"));
+  EXPECT_FALSE(is_image_name("png"));
+}
+
+TEST(ImageFolder, TrainAndTestFoldersGiveSortedClassesAndFiles) {
+  const TempFolder folder("images_split");
+  for (const char* name : {"train/dog/2.png", "train/dog/1.PNG", "train/cat/9.jpg",
+                           "train/cat/notes.txt", "train/.cache/x.png", "test/dog/5.jpeg"}) {
+    folder.write(name, "");
+  }
+  const ImageSplit split = scan_image_folder(folder.path(), 1);
+  EXPECT_THAT(split.class_names, ElementsAre("cat", "dog"));
+  EXPECT_THAT(brief(split.train), ElementsAre("9.jpg 0", "1.PNG 1", "2.png 1"));
+  EXPECT_THAT(brief(split.test), ElementsAre("5.jpeg 1"));
+}
+
+TEST(ImageFolder, AFlatFolderIsSplitByTheSeed) {
+  const TempFolder folder("images_flat");
+  for (int i = 0; i < 20; ++i) {
+    folder.write("a/" + std::to_string(10 + i) + ".png", "");
+    folder.write("b/" + std::to_string(50 + i) + ".png", "");
+  }
+  const ImageSplit one = scan_image_folder(folder.path(), 1);
+  EXPECT_EQ(one.train.size(), 32U);
+  EXPECT_EQ(one.test.size(), 8U);
+  EXPECT_EQ(one.train, scan_image_folder(folder.path(), 1).train);
+  EXPECT_NE(one.train, scan_image_folder(folder.path(), 2).train);
+  EXPECT_TRUE(std::ranges::is_sorted(brief(one.train)));
+}
+
+TEST(ImageFolder, ReadsTheTinyImageNetLayout) {
+  const TempFolder folder("images_tiny");
+  folder.write("train/n01/images/n01_0.JPEG", "");
+  folder.write("train/n01/n01_boxes.txt", "");
+  folder.write("train/n02/images/n02_0.JPEG", "");
+  folder.write("test/images/test_0.JPEG", "");
+  folder.write("val/val_annotations.txt",
+               "val_0.JPEG\tn02\t0\t0\t1\t1\nval_1.JPEG\tn01\t0\t0\t1\t1\n");
+  const ImageSplit split = scan_image_folder(folder.path(), 1);
+  EXPECT_THAT(brief(split.train), ElementsAre("n01_0.JPEG 0", "n02_0.JPEG 1"));
+  EXPECT_THAT(brief(split.test), ElementsAre("val_0.JPEG 1", "val_1.JPEG 0"));
+  EXPECT_EQ(split.test[0].file, folder.path() / "val" / "images" / "val_0.JPEG");
+  folder.write("val/val_annotations.txt", "val_0.JPEG\tn03\n");
+  EXPECT_THAT(error_text([&] { scan_image_folder(folder.path(), 1); }),
+              HasSubstr("val_annotations.txt line 1: class 'n03' is not among the training "));
+}
+
+TEST(ImageFolder, WrongFoldersAreExplained) {
+  const TempFolder folder("images_wrong");
+  const auto scan = [&] { return error_text([&] { scan_image_folder(folder.path(), 1); }); };
+  EXPECT_THAT(scan(), HasSubstr("no class folders | expected CLASS/*.png"));
+  folder.write("a/readme.txt", "");
+  EXPECT_THAT(scan(), HasSubstr("a: no PNG or JPEG image in this class folder"));
+  folder.write("a/1.png", "");
+  EXPECT_THAT(scan(), HasSubstr("1 images are too few to split"));
+  folder.write("train/a/1.png", "");
+  folder.write("test/b/1.png", "");
+  EXPECT_THAT(scan(), HasSubstr("test: class 'b' is not among the training classes"));
+}
+
+TEST(ImageList, ReadsBothFormsRelativeToTheList) {
+  const TempFolder folder("images_list");
+  const auto list = folder.write("lists/train.txt",
+                                 "# comment\nx/a.png 0\n\n../my file.png,2\n/abs/b.png, 1\r\n");
+  const auto test = folder.write("test.csv", "c.png\t4\n");
+  const ImageSplit split = scan_image_list(list, test, 1);
+  EXPECT_EQ(split.train[0].file, folder.path() / "lists" / "x/a.png");
+  EXPECT_EQ(split.train[2].file, "/abs/b.png");
+  EXPECT_THAT(brief(split.train), ElementsAre("a.png 0", "my file.png 2", "b.png 1"));
+  EXPECT_THAT(brief(split.test), ElementsAre("c.png 4"));
+  EXPECT_THAT(split.class_names, ElementsAre("0", "1", "2", "3", "4"));
+}
+
+TEST(ImageList, WithoutATestListItIsSplit) {
+  const TempFolder folder("images_list_split");
+  const auto list = folder.write("l.txt", "a 0\nb 1\nc 0\nd 1\ne 0\n");
+  const ImageSplit split = scan_image_list(list, "", 3);
+  EXPECT_EQ(split.train.size(), 4U);
+  EXPECT_EQ(split.test.size(), 1U);
+}
+
+TEST(ImageList, WrongLinesAreNamed) {
+  const TempFolder folder("images_list_wrong");
+  const auto scan = [&](const std::string& content) {
+    const auto list = folder.write("l.txt", content);
+    return error_text([&] { scan_image_list(list, list, 1); });
+  };
+  EXPECT_THAT(scan("a.png 1\nb.png\n"),
+              HasSubstr("l.txt line 2: 'b.png': expected 'path label' or 'path,label'"));
+  EXPECT_THAT(scan("a.png cat\n"), HasSubstr("line 1: 'a.png cat': expected"));
+  EXPECT_THAT(scan(",3\n"), HasSubstr("line 1: ',3': expected"));
+  EXPECT_THAT(scan("a.png -2\n"), HasSubstr("line 1: label -2 is outside 0..99999"));
+  EXPECT_THAT(scan("a.png 100000000\n"), HasSubstr("label 100000000 is outside"));
+  EXPECT_THAT(scan("# nothing\n"), HasSubstr("l.txt: lists no image"));
+}
+
+TEST(ImageLists, Clothing1MJoinsKeysWithLabels) {
+  const TempFolder folder("images_clothing");
+  folder.write("noisy_label_kv.txt", "images/0/a.jpg 5\nimages/1/b.jpg 13\nimages/2/c.jpg 0\n");
+  folder.write("noisy_train_key_list.txt", "images/1/b.jpg\nimages/0/a.jpg\n");
+  folder.write("clean_label_kv.txt", "images/2/c.jpg 3\n");
+  folder.write("clean_test_key_list.txt", "images/2/c.jpg\n");
+  const ImageSplit split = scan_clothing1m(folder.path());
+  EXPECT_THAT(brief(split.train), ElementsAre("b.jpg 13", "a.jpg 5"));
+  EXPECT_THAT(brief(split.test), ElementsAre("c.jpg 3"));
+  folder.write("clean_test_key_list.txt", "images/7/z.jpg\n");
+  EXPECT_THAT(error_text([&] { scan_clothing1m(folder.path()); }),
+              HasSubstr("clean_test_key_list.txt line 1: 'images/7/z.jpg' has no label in "));
+  folder.write("noisy_label_kv.txt", "images/1/b.jpg 14\nimages/0/a.jpg 1\n");
+  EXPECT_THAT(error_text([&] { scan_clothing1m(folder.path()); }),
+              HasSubstr("noisy_label_kv.txt: label 14 is outside 0..13"));
+}
+
+TEST(ImageLists, WebVisionKeepsTheFirstFiftyClasses) {
+  const TempFolder folder("images_webvision");
+  folder.write("info/train_filelist_google.txt", "google/q1/a.jpg 0\ngoogle/q2/b.jpg 50\n");
+  folder.write("info/val_filelist.txt", "val1.jpg 49\nval2.jpg 999\n");
+  const ImageSplit split = scan_webvision(folder.path());
+  EXPECT_THAT(brief(split.train), ElementsAre("a.jpg 0"));
+  EXPECT_THAT(brief(split.test), ElementsAre("val1.jpg 49"));
+  EXPECT_EQ(split.test[0].file, folder.path() / "val_images_256" / "val1.jpg");
+  EXPECT_EQ(split.class_names.size(), 50U);
+}
+
+TEST(Decode, GivesRgbPlanesOfTheAskedSize) {
+  if (!can_decode_images()) {
+    GTEST_SKIP() << "built without OpenCV";
+  }
+  const TempFolder folder("images_decode");
+  const std::vector<ImageEntry> entries{{folder.write("a.png", png(5, 9, kRed)), 3},
+                                        {folder.write("b.png", png(8, 8, "\x40")), 1},
+                                        {folder.write("c.JPG", jpeg()), 2}};
+  const Samples samples = decode_images(entries, 8);
+  EXPECT_THAT(samples.labels, ElementsAre(3, 1, 2));
+  EXPECT_EQ(samples.images.sizes(), (std::vector<std::int64_t>{3, 3, 8, 8}));
+  const auto value = [&](int image, int channel) {
+    return samples.images[image][channel][7][0].item<int>();
+  };
+  EXPECT_EQ(value(0, 0), 255);
+  EXPECT_EQ(value(0, 1), 0);
+  EXPECT_EQ(value(0, 2), 16);
+  for (int channel = 0; channel < 3; ++channel) {
+    EXPECT_EQ(value(1, channel), 0x40);
+  }
+  EXPECT_NEAR(value(2, 0), 200, 6);
+  EXPECT_NEAR(value(2, 1), 60, 6);
+  EXPECT_NEAR(value(2, 2), 30, 6);
+}
+
+TEST(Decode, TheFirstUnreadableFileIsNamed) {
+  if (!can_decode_images()) {
+    GTEST_SKIP() << "built without OpenCV";
+  }
+  const TempFolder folder("images_unreadable");
+  const auto good = folder.write("good.png", png(4, 4, kRed));
+  const auto bad = folder.write("bad.png", "not a png");
+  const auto decode = [](const std::vector<ImageEntry>& entries) {
+    return error_text([&] { decode_images(entries, 4); });
+  };
+  EXPECT_THAT(decode({{good, 0}, {bad, 0}, {folder.path() / "none.png", 0}}),
+              HasSubstr("cannot read image " + bad.string() + ": not a readable image"));
+  EXPECT_THAT(decode({{folder.path() / "none.png", 0}}), HasSubstr("none.png: no such file"));
+}
+
+TEST(Decode, TooLargeASetIsRefusedBeforeItIsRead) {
+  if (!can_decode_images()) {
+    GTEST_SKIP() << "built without OpenCV";
+  }
+  const std::vector<ImageEntry> entries(1'000'000);
+  EXPECT_THAT(error_text([&] { decode_images(entries, 4096); }),
+              HasSubstr("1000000 images of 4096x4096 need 50.3 TB, this machine has"));
+}
+
+TEST(Decode, ABuildWithoutOpenCvSaysWhatToInstall) {
+  if (can_decode_images()) {
+    GTEST_SKIP() << "built with OpenCV";
+  }
+  EXPECT_THAT(error_text([] { decode_images({}, 8); }),
+              HasSubstr("this build cannot read image files: it was made without OpenCV | install "
+                        "libopencv-core-dev"));
+}
+
+}  // namespace
+}  // namespace winnow

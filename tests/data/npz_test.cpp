@@ -1,0 +1,242 @@
+#include "winnow/data/npz.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/data_testing.h"
+
+namespace winnow {
+namespace {
+
+using namespace testing_data;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string npy_error(const std::string& bytes) {
+  return error_text([&] { const NpyArray array(bytes, "a.npy"); });
+}
+
+// Builds zip archives, with damage where a test asks for it.
+class ZipWriter {
+ public:
+  void add(const std::string& name, const std::string& content, bool deflate,
+           std::uint64_t claimed_size = 0) {
+    const std::string data = deflate ? deflated(content, -15) : content;
+    const std::string fields = little(deflate ? 8 : 0, 2) + little(0, 4) +
+                               little(crc_of(content), 4) + little(data.size(), 4) +
+                               little(claimed_size > 0 ? claimed_size : content.size(), 4) +
+                               little(name.size(), 2);
+    directory_ += "PK\x01\x02" + little(20, 2) + little(20, 2) + little(0, 2) + fields +
+                  little(0, 2) + little(0, 2) + little(0, 8) + little(body_.size(), 4) + name;
+    // The local header claims nothing and carries an extra field, as NumPy's writer does.
+    body_ += "PK\x03\x04" + little(20, 2) + little(0, 2) + little(deflate ? 8 : 0, 2) +
+             little(0, 4) + little(0, 4) + std::string(8, '\xff') + little(name.size(), 2) +
+             little(20, 2) + name + std::string(20, 'e') + data;
+    ++count_;
+  }
+
+  std::string bytes(const std::string& comment = "") const {
+    return body_ + directory_ + "PK\x05\x06" + little(0, 4) + little(count_, 2) +
+           little(count_, 2) + little(directory_.size(), 4) + little(body_.size(), 4) +
+           little(comment.size(), 2) + comment;
+  }
+
+ private:
+  std::string body_;
+  std::string directory_;
+  std::uint64_t count_ = 0;
+};
+
+TEST(Npy, ReadsEveryDtype) {
+  const auto whole = [](const std::string& descr, const std::string& data) {
+    return NpyArray(npy(descr, "(1,)", data), "a").whole(0);
+  };
+  EXPECT_EQ(whole("|u1", "\xff"), 255);
+  EXPECT_EQ(whole("|i1", "\xff"), -1);
+  EXPECT_EQ(whole("<i1", "\xff"), -1);
+  EXPECT_EQ(whole("<u2", little(40000, 2)), 40000);
+  EXPECT_EQ(whole("<i2", little(0xfffe, 2)), -2);
+  EXPECT_EQ(whole("<u4", little(4000000000U, 4)), 4000000000);
+  EXPECT_EQ(whole("<i4", little(0xfffffffdU, 4)), -3);
+  EXPECT_EQ(whole("<u8", little(1ULL << 40, 8)), std::int64_t{1} << 40);
+  EXPECT_EQ(whole("<i8", little(static_cast<std::uint64_t>(-4), 8)), -4);
+  EXPECT_EQ(NpyArray(npy("<f4", "(1,)", little(0x3fc00000, 4)), "a").real(0), 1.5);
+  EXPECT_EQ(NpyArray(npy("<f8", "(1,)", little(0x3ff8000000000000, 8)), "a").real(0), 1.5);
+  EXPECT_EQ(NpyArray(npy("|u1", "()", "\x07"), "a").whole(0), 7);
+}
+
+TEST(Npy, ReadsVersionTwoAndKeepsTheShape) {
+  const std::string header = "{'shape': (2, 3), 'fortran_order': False, 'descr': '|u1'}";
+  const NpyArray array(
+      std::string("\x93NUMPY\x02\x00", 8) + little(header.size(), 4) + header + "abcdef", "a");
+  EXPECT_THAT(array.shape(), ElementsAre(2, 3));
+  EXPECT_EQ(array.shape_text(), "(2, 3)");
+  EXPECT_EQ(array.whole(5), 'f');
+}
+
+TEST(Npy, RefusesWhatItDoesNotRead) {
+  EXPECT_THAT(npy_error(npy("|u1", "(2, 2)", "abcd", true)),
+              HasSubstr("a.npy: the array is in Fortran order | save numpy.ascontiguousarray"));
+  EXPECT_THAT(npy_error(npy(">i4", "(1,)", "abcd")), HasSubstr("dtype '>i4' is not supported"));
+  EXPECT_THAT(npy_error(npy("|b1", "(1,)", "a")), HasSubstr("dtype '|b1' is not supported"));
+  EXPECT_THAT(npy_error(npy("<f2", "(1,)", "ab")), HasSubstr("dtype '<f2' is not supported"));
+  EXPECT_THAT(npy_error(npy("<U12", "(1,)", "ab")), HasSubstr("dtype '<U12' is not supported"));
+  std::string version = npy("|u1", "(1,)", "a");
+  version[6] = 3;
+  EXPECT_THAT(npy_error(version), HasSubstr(".npy version 3.0, expected 1.0 or 2.0 (byte 6)"));
+  EXPECT_THAT(NpyArray(npy("<u8", "(1,)", little(~0ULL, 8)), "a").size(), 1);
+  EXPECT_THAT(error_text([] { NpyArray(npy("<u8", "(1,)", little(~0ULL, 8)), "a").whole(0); }),
+              HasSubstr("value 18446744073709551615 is too large"));
+}
+
+TEST(Npy, DamageNamesTheByte) {
+  EXPECT_THAT(npy_error("hello"), HasSubstr("a.npy: not a .npy array (byte 0)"));
+  EXPECT_THAT(npy_error(std::string("\x93NUMPY\x01\x00", 8) + little(500, 2) + "{"),
+              HasSubstr("truncated: 500 bytes needed, 1 left (byte 10)"));
+  EXPECT_THAT(npy_error(npy("|u1", "(3,)", "ab")),
+              HasSubstr("shape (3,) does not fit 2 bytes of data"));
+  EXPECT_THAT(npy_error(npy("|u1", "(1,)", "ab")), HasSubstr("does not fit 2 bytes"));
+  EXPECT_THAT(npy_error(npy("<i8", "(4611686018427387904, 4)", "")), HasSubstr("does not fit"));
+  EXPECT_THAT(npy_error(npy("|u1", "(99999999999999999999,)", "")), HasSubstr("expected a size"));
+  EXPECT_THAT(npy_error(npy("|u1", "(-1,)", "")), HasSubstr("bad header: expected a size"));
+  EXPECT_THAT(npy_error(npy("|u1", "1", "")), HasSubstr("bad header: expected '('"));
+  const std::string bare = "{'descr': '|u1'}";
+  EXPECT_THAT(npy_error(std::string("\x93NUMPY\x01\x00", 8) + little(bare.size(), 2) + bare),
+              HasSubstr("the header lacks"));
+}
+
+TEST(Npy, AnyCutOfAFileIsAnErrorAndNothingElse) {
+  const std::string whole = npy("<i4", "(2,)", little(7, 8));
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_NE(npy_error(whole.substr(0, length)), "no error") << length;
+  }
+}
+
+TEST(Npz, ReadsStoredAndDeflatedEntries) {
+  const TempFolder folder("npz_read");
+  ZipWriter zip;
+  zip.add("a.npy", npy("|u1", "(3,)", "abc"), false);
+  zip.add("notes.txt", "skipped", false);
+  zip.add("b.npy", npy("<i4", "(1, 1)", little(9, 4)), true);
+  const NpzFile file(folder.write("x.npz", zip.bytes("a comment")));
+  EXPECT_THAT(file.names(), ElementsAre("a", "b"));
+  EXPECT_EQ(file.array("a").data(), "abc");
+  EXPECT_EQ(file.array("b").whole(0), 9);
+  EXPECT_THAT(error_text([&] { file.array("c"); }),
+              HasSubstr("x.npz: has no array 'c' | it has: a, b"));
+}
+
+TEST(Npz, RefusesDamagedArchives) {
+  const TempFolder folder("npz_damage");
+  const auto read = [&](const std::string& bytes) {
+    const auto file = folder.write("x.npz", bytes);
+    return error_text([&] { NpzFile(file).array("a"); });
+  };
+  const std::string content = npy("|u1", "(3,)", "abc");
+  ZipWriter stored;
+  stored.add("a.npy", content, false);
+  const std::string good = stored.bytes();
+  EXPECT_EQ(read(good), "no error");
+  EXPECT_THAT(read("hello"), HasSubstr("x.npz: not a zip archive, or truncated"));
+  EXPECT_THAT(read(good.substr(0, good.size() - 1)), HasSubstr("not a zip archive, or truncated"));
+
+  std::string flipped = good;
+  flipped[flipped.find("abc")] = 'x';
+  EXPECT_THAT(read(flipped), HasSubstr("entry 'a.npy' has a wrong checksum"));
+  std::string zip64 = good;
+  zip64.replace(zip64.size() - 6, 4, 4, '\xff');
+  EXPECT_THAT(read(zip64), HasSubstr("x.npz: zip64 archives are not supported"));
+  std::string moved = good;
+  moved[moved.size() - 6] ^= 1;
+  EXPECT_THAT(read(moved), HasSubstr("(byte "));
+  std::string method = good;
+  method[method.find("PK\x01\x02") + 10] = 9;
+  EXPECT_THAT(read(method), HasSubstr("uses compression method 9"));
+  std::string locked = good;
+  locked[locked.find("PK\x01\x02") + 8] = 1;
+  EXPECT_THAT(read(locked), HasSubstr("entry 'a.npy' is encrypted"));
+}
+
+TEST(Npz, TheClaimedSizeBoundsDecompression) {
+  const TempFolder folder("npz_bound");
+  const auto read = [&](std::uint64_t claimed) {
+    ZipWriter zip;
+    zip.add("a.npy", npy("|u1", "(3,)", "abc"), true, claimed);
+    const auto file = folder.write("x.npz", zip.bytes());
+    return error_text([&] { NpzFile(file).array("a"); });
+  };
+  EXPECT_THAT(read(20), HasSubstr("trailing bytes in the uncompressed data (byte 20)"));
+  EXPECT_THAT(read(5000), HasSubstr("bytes, expected 5000"));
+  EXPECT_THAT(read(0xfffffff0), HasSubstr("cannot hold 4294967280 bytes"));
+}
+
+TEST(Npz, AnyFlippedByteIsFoundOrHarmless) {
+  const TempFolder folder("npz_flip");
+  ZipWriter zip;
+  zip.add("a.npy", npy("|u1", "(3,)", "abc"), true);
+  const std::string good = zip.bytes();
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bytes = good;
+    bytes[i] = static_cast<char>(bytes[i] ^ 0x55);
+    const auto file = folder.write("x.npz", bytes);
+    try {
+      EXPECT_EQ(NpzFile(file).array("a").data(), "abc") << i;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::data) << i;
+    }
+  }
+}
+
+std::string medmnist(const std::string& images_shape, std::size_t image_bytes,
+                     const std::string& train_labels, const std::string& labels_shape = "(2, 1)") {
+  std::string pixels;
+  for (std::size_t i = 0; i < image_bytes; ++i) {
+    pixels += static_cast<char>(i);
+  }
+  ZipWriter zip;
+  zip.add("train_images.npy", npy("|u1", images_shape, pixels), true);
+  zip.add("train_labels.npy", npy("|u1", labels_shape, train_labels), true);
+  zip.add("val_images.npy", npy("|u1", images_shape, pixels), true);
+  zip.add("val_labels.npy", npy("|u1", "(2, 1)", "\x08\x08"), true);
+  zip.add("test_images.npy", npy("|u1", images_shape, pixels), false);
+  zip.add("test_labels.npy", npy("<i8", "(2, 1)", little(3, 8) + little(1, 8)), false);
+  return zip.bytes();
+}
+
+TEST(MedMnist, ColourImagesBecomePlanesAndTheValidationPartIsLeftOut) {
+  const TempFolder folder("medmnist_colour");
+  const auto file = folder.write("m.npz", medmnist("(2, 2, 2, 3)", 24, "\x02\x01"));
+  const DataSet set = read_medmnist(file, 0);
+  EXPECT_EQ(set.train.images.sizes(), (std::vector<std::int64_t>{2, 3, 2, 2}));
+  EXPECT_TRUE(set.train.images.is_contiguous());
+  EXPECT_EQ(set.train.images[1][2][0][1].item<int>(), 12 + 3 + 2);
+  EXPECT_THAT(set.train.labels, ElementsAre(2, 1));
+  EXPECT_THAT(set.test.labels, ElementsAre(3, 1));
+  EXPECT_EQ(set.classes, 4);
+}
+
+TEST(MedMnist, GreyImagesHaveOneChannel) {
+  const TempFolder folder("medmnist_grey");
+  const auto file = folder.write("m.npz", medmnist("(2, 3, 2)", 12, "\x02\x01"));
+  EXPECT_EQ(read_medmnist(file, 9).train.images.sizes(), (std::vector<std::int64_t>{2, 1, 3, 2}));
+}
+
+TEST(MedMnist, RefusesWhatIsNotOneLabelPerImage) {
+  const TempFolder folder("medmnist_wrong");
+  const auto read = [&](const std::string& bytes, std::int64_t classes) {
+    const auto file = folder.write("m.npz", bytes);
+    return error_text([&] { read_medmnist(file, classes); });
+  };
+  EXPECT_THAT(read(medmnist("(2, 3, 2)", 12, "abcd", "(2, 2)"), 0),
+              HasSubstr("m.npz: train_labels: shape (2, 2), expected one label per image: (n, 1)"));
+  EXPECT_THAT(read(medmnist("(2, 3, 2)", 12, "\x01", "(1, 1)"), 0),
+              HasSubstr("train_labels: 1 labels, but 2 images"));
+  EXPECT_THAT(read(medmnist("(2, 2, 2, 2)", 16, "\x01\x01"), 0),
+              HasSubstr("train_images: shape (2, 2, 2, 2), expected (n, h, w) or (n, h, w, 3)"));
+  EXPECT_THAT(read(medmnist("(2, 3, 2)", 12, "\x01\x09"), 9),
+              HasSubstr("train_labels: label 9 of sample 1 is outside 0..8"));
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,389 @@
+#include "winnow/report/table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "winnow/base/error.h"
+
+namespace winnow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+RunResult run(const std::string& row, const std::string& column, Json summary) {
+  return {row, column, 1, std::move(summary)};
+}
+
+std::vector<RunResult> with_values(const std::string& row, const std::string& column,
+                                   const char* key, const std::vector<double>& values) {
+  std::vector<RunResult> runs;
+  runs.reserve(values.size());
+  for (const double value : values) {
+    runs.push_back(run(row, column, {{key, value}}));
+  }
+  return runs;
+}
+
+std::vector<RunResult> operator+(std::vector<RunResult> a, const std::vector<RunResult>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// Two methods, two settings, one cell missing; clipfl is the better on c10.
+std::vector<RunResult> small_case() {
+  return with_values("fedavg", "c10", "last", {0.80, 0.82, 0.84}) +
+         with_values("clipfl", "c10", "last", {0.85, 0.87}) +
+         with_values("fedavg", "c100", "last", {0.4125});
+}
+
+std::string render(const std::vector<RunResult>& results, std::vector<std::string> metrics,
+                   const std::string& format = "text") {
+  TableOptions options;
+  options.metrics = std::move(metrics);
+  options.format = format;
+  return render_table(results, options);
+}
+
+void expect_error(const std::vector<RunResult>& results, const TableOptions& options,
+                  ErrorKind kind, const std::string& message, const std::string& hint) {
+  try {
+    render_table(results, options);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind);
+    EXPECT_EQ(std::string(error.what()), message);
+    EXPECT_EQ(error.hint(), hint);
+  }
+}
+
+TEST(Table, NamesItsMetricsAndFormats) {
+  EXPECT_THAT(table_metrics(), ElementsAre("best", "last", "last10", "participations", "bytes",
+                                           "seconds", "precision", "recall"));
+  EXPECT_THAT(table_formats(), ElementsAre("text", "markdown", "csv", "latex", "json"));
+}
+
+TEST(Table, TextIsAlignedUnderlinedAndStarsTheBest) {
+  EXPECT_EQ(render(small_case(), {"last"}),
+            "method           c10    c100\n"
+            "------  -------------  -----\n"
+            "fedavg  82.00 ± 2.00   41.25\n"
+            "clipfl  86.00 ± 1.41*      -\n");
+}
+
+TEST(Table, TextOnATerminalIsBoldWithoutAStar) {
+  TableOptions options;
+  options.metrics = {"last"};
+  options.colour = true;
+  EXPECT_EQ(render_table(small_case(), options),
+            "method           c10   c100\n"
+            "------  ------------  -----\n"
+            "fedavg  82.00 ± 2.00  41.25\n"
+            "clipfl  \x1b[1m86.00 ± 1.41\x1b[0m      -\n");
+}
+
+TEST(Table, Markdown) {
+  EXPECT_EQ(render(small_case(), {"last"}, "markdown"),
+            "| method | c10 | c100 |\n"
+            "| --- | ---: | ---: |\n"
+            "| fedavg | 82.00 ± 2.00 | 41.25 |\n"
+            "| clipfl | **86.00 ± 1.41** | - |\n");
+}
+
+TEST(Table, CsvIsLongUnmarkedAndLeavesTheMissingEmpty) {
+  EXPECT_EQ(render(small_case(), {"last"}, "csv"),
+            "row,column,metric,mean,std,runs\n"
+            "fedavg,c10,last,82,2,3\n"
+            "fedavg,c100,last,41.25,,1\n"
+            "clipfl,c10,last,86,1.414214,2\n"
+            "clipfl,c100,last,,,0\n");
+}
+
+TEST(Table, LatexIsABooktabsTabular) {
+  EXPECT_EQ(render(small_case(), {"last"}, "latex"),
+            "\\begin{tabular}{lrr}\n"
+            "\\toprule\n"
+            "method & c10 & c100 \\\\\n"
+            "\\midrule\n"
+            "fedavg & 82.00 $\\pm$ 2.00 & 41.25 \\\\\n"
+            "clipfl & \\textbf{86.00 $\\pm$ 1.41} & - \\\\\n"
+            "\\bottomrule\n"
+            "\\end{tabular}\n");
+}
+
+TEST(Table, JsonHoldsTheDataOfTheCsv) {
+  EXPECT_EQ(render(with_values("fedavg", "c10", "last", {0.80, 0.82, 0.84}) +
+                       with_values("clipfl", "c10", "last", {0.5}),
+                   {"last"}, "json"),
+            R"([
+  {
+    "row": "fedavg",
+    "column": "c10",
+    "metric": "last",
+    "mean": 82,
+    "std": 2,
+    "runs": 3
+  },
+  {
+    "row": "clipfl",
+    "column": "c10",
+    "metric": "last",
+    "mean": 50,
+    "std": null,
+    "runs": 1
+  }
+]
+)");
+}
+
+TEST(Table, FormatsEveryMetricInItsUnit) {
+  const Json summary = {
+      {"best", 0.91234},       {"last", 0.9},
+      {"last10", 0.899},       {"participations", 600},
+      {"bytes_up", 1'000'000}, {"bytes_down", 500'000},
+      {"wall_seconds", 12.34}, {"detection", {{"precision", 0.75}, {"recall", 0.6666}}}};
+  EXPECT_EQ(
+      render({run("fedcorr", "c10", summary)}, table_metrics(), "markdown"),
+      "| method | best | last | last10 | participations | bytes | seconds | precision | recall |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+      "| fedcorr | 91.23 | 90.00 | 89.90 | 600 | 1.5 MB | 12.3 | 0.750 | 0.667 |\n");
+}
+
+TEST(Table, BytesAreForPeopleInTablesAndRawInCsvAndJson) {
+  const std::vector<RunResult> results{
+      run("fedavg", "c10", {{"bytes_up", 1'000'000'000'000'001}, {"bytes_down", 0}}),
+      run("fedavg", "c10", {{"bytes_up", 1'000'000'000'000'003}, {"bytes_down", 0}})};
+  EXPECT_THAT(render(results, {"bytes"}), HasSubstr("1000.0 TB ± 1 B\n"));
+  EXPECT_THAT(render(results, {"bytes"}, "latex"), HasSubstr("1000.0 TB $\\pm$ 1 B \\\\\n"));
+  EXPECT_THAT(render(results, {"bytes"}, "csv"),
+              HasSubstr("fedavg,c10,bytes,1000000000000002,1.414214,2\n"));
+  EXPECT_THAT(render(results, {"bytes"}, "json"), HasSubstr("\"mean\": 1000000000000002,"));
+}
+
+TEST(Table, DeviationDividesByOneLessThanTheRuns) {
+  // 10, 12, 17: mean 13, squares 9 + 1 + 16 = 26, 26 / 2 = 13, root 3.605551.
+  EXPECT_EQ(
+      render(with_values("a", "x", "participations", {10, 12, 17}), {"participations"}, "csv"),
+      "row,column,metric,mean,std,runs\na,x,participations,13,3.605551,3\n");
+  EXPECT_THAT(render(with_values("a", "x", "participations", {10, 12, 17}), {"participations"}),
+              HasSubstr("13 ± 4\n"));
+}
+
+TEST(Table, OneRunIsTheValueAlone) {
+  EXPECT_EQ(render(with_values("fedavg", "c10", "best", {0.5}), {"best"}),
+            "method   best\n"
+            "------  -----\n"
+            "fedavg  50.00\n");
+}
+
+TEST(Table, EqualRunsHaveADeviationOfZero) {
+  EXPECT_THAT(render(with_values("a", "x", "best", {0.1, 0.1, 0.1}), {"best"}, "csv"),
+              HasSubstr("a,x,best,10,0,3\n"));
+}
+
+TEST(Table, AMetricARunDoesNotHaveIsADash) {
+  const std::vector<RunResult> results{
+      run("plain", "c10", Json::object()),
+      run("null", "c10", {{"detection", {{"precision", nullptr}}}}),
+      run("half", "c10", {{"bytes_up", 7}}),
+      run("not finite", "c10",
+          {{"detection", {{"precision", std::numeric_limits<double>::infinity()}}}}),
+  };
+  EXPECT_EQ(render(results, {"precision", "bytes"}, "markdown"),
+            "| method | precision | bytes |\n"
+            "| --- | ---: | ---: |\n"
+            "| plain | - | - |\n"
+            "| null | - | - |\n"
+            "| half | - | - |\n"
+            "| not finite | - | - |\n");
+}
+
+TEST(Table, CountsOnlyTheRunsThatHaveTheMetric) {
+  const std::vector<RunResult> results{
+      run("a", "x", {{"best", 0.5}, {"detection", {{"recall", 0.25}}}}),
+      run("a", "x", {{"best", 0.7}}),
+  };
+  EXPECT_EQ(render(results, {"best", "recall"}, "csv"),
+            "row,column,metric,mean,std,runs\n"
+            "a,x,best,60,14.142136,2\n"
+            "a,x,recall,0.25,,1\n");
+}
+
+TEST(Table, TheLargestAccuracyPrecisionAndRecallAreBest) {
+  for (const char* metric : {"best", "last", "last10", "precision", "recall"}) {
+    const auto summary = [&](double value) -> Json {
+      return {{metric, value}, {"detection", {{metric, value}}}};
+    };
+    EXPECT_THAT(
+        render({run("low", "x", summary(0.1)), run("high", "x", summary(0.2))}, {metric},
+               "markdown"),
+        ::testing::ContainsRegex("\\| low \\| [0-9.]+ \\|\n\\| high \\| \\*\\*[0-9.]+\\*\\* \\|\n"))
+        << metric;
+  }
+}
+
+TEST(Table, TheSmallestCostIsBest) {
+  for (const char* metric : {"participations", "bytes", "seconds"}) {
+    const auto summary = [](double value) -> Json {
+      return {{"participations", value},
+              {"bytes_up", value},
+              {"bytes_down", value},
+              {"wall_seconds", value}};
+    };
+    EXPECT_THAT(
+        render({run("low", "x", summary(1)), run("high", "x", summary(2))}, {metric}, "markdown"),
+        ::testing::ContainsRegex(
+            "\\| low \\| \\*\\*[0-9. B]+\\*\\* \\|\n\\| high \\| [0-9. B]+ \\|\n"))
+        << metric;
+  }
+}
+
+TEST(Table, AllTiedCellsAreBest) {
+  // 0.82 and the mean of .80, .82, .84 differ in the last bit and print the same.
+  EXPECT_EQ(render(with_values("a", "x", "best", {0.80, 0.82, 0.84}) +
+                       with_values("b", "x", "best", {0.82}) + with_values("c", "x", "best", {0.1}),
+                   {"best"}),
+            "method          best\n"
+            "------  -------------\n"
+            "a       82.00 ± 2.00*\n"
+            "b              82.00*\n"
+            "c              10.00\n");
+}
+
+TEST(Table, AColumnWithOneValueHasNoBest) {
+  EXPECT_THAT(render(with_values("a", "x", "best", {0.5}) + with_values("b", "y", "best", {0.6}),
+                     {"best"}, "markdown"),
+              Not(HasSubstr("**")));
+}
+
+TEST(Table, SeveralMetricsAreGroupsOfColumns) {
+  const auto summary = [](double best, double last) -> Json {
+    return {{"best", best}, {"last", last}};
+  };
+  const std::vector<RunResult> results{run("fedavg", "iid", summary(0.9, 0.8)),
+                                       run("fedavg", "skew", summary(0.7, 0.6))};
+  EXPECT_EQ(render(results, {"last", "best"}),
+            "method  iid last  skew last  iid best  skew best\n"
+            "------  --------  ---------  --------  ---------\n"
+            "fedavg     80.00      60.00     90.00      70.00\n");
+  EXPECT_EQ(render({results[0]}, {"last", "best"}),
+            "method   last   best\n"
+            "------  -----  -----\n"
+            "fedavg  80.00  90.00\n");
+}
+
+TEST(Table, WithoutMetricsShowsBestBesideLast) {
+  EXPECT_EQ(render({run("fedavg", "c10", {{"best", 0.9}, {"last", 0.8}})}, {}, "csv"),
+            "row,column,metric,mean,std,runs\n"
+            "fedavg,c10,best,90,,1\n"
+            "fedavg,c10,last,80,,1\n");
+}
+
+TEST(Table, RowsAndColumnsKeepTheOrderInWhichTheyAreFirstSeen) {
+  EXPECT_EQ(render(with_values("z", "y", "best", {0.1}) + with_values("a", "x", "best", {0.2}) +
+                       with_values("z", "b", "best", {0.3}) + with_values("a", "y", "best", {0.1}),
+                   {"best"}, "markdown"),
+            "| method | y | x | b |\n"
+            "| --- | ---: | ---: | ---: |\n"
+            "| z | **10.00** | - | 30.00 |\n"
+            "| a | **10.00** | 20.00 | - |\n");
+}
+
+TEST(Table, CountsCharactersNotBytesWhenAligning) {
+  EXPECT_EQ(render(with_values("größe ± 1", "β", "best", {0.1}) +
+                       with_values("b", "βββββββ", "best", {0.2}),
+                   {"best"}),
+            "method         β  βββββββ\n"
+            "---------  -----  -------\n"
+            "größe ± 1  10.00        -\n"
+            "b              -    20.00\n");
+}
+
+TEST(Table, CsvQuotesCommasQuotesAndLineFeeds) {
+  EXPECT_EQ(render(with_values("a, \"b\"", "two\nlines", "best", {0.5}), {"best"}, "csv"),
+            "row,column,metric,mean,std,runs\n"
+            "\"a, \"\"b\"\"\",\"two\nlines\",best,50,,1\n");
+}
+
+TEST(Table, LatexEscapesWhatItWouldActOn) {
+  const std::string text = render(with_values("a_b & 5% ± 1", "x", "best", {0.5}) +
+                                      with_values("[1] {$#~^\\} <|>*", "x^2", "best", {0.5}),
+                                  {"best"}, "latex");
+  EXPECT_THAT(text, HasSubstr("method & x & x\\textasciicircum{}2 \\\\\n"));
+  EXPECT_THAT(text, HasSubstr("\na\\_b \\& 5\\% $\\pm$ 1 & 50.00 & - \\\\\n"));
+  EXPECT_THAT(text, HasSubstr("\n{[}1] \\{\\$\\#\\textasciitilde{}\\textasciicircum{}"
+                              "\\textbackslash{}\\} \\textless{}\\textbar{}\\textgreater{}{*} & "));
+}
+
+TEST(Table, MarkdownKeepsBarsAndStarsInsideTheirCell) {
+  EXPECT_THAT(render(with_values("a|b *c*", "x", "best", {0.5}), {"best"}, "markdown"),
+              HasSubstr("| a\\|b \\*c\\* | 50.00 |\n"));
+}
+
+TEST(Table, ControlCharactersInLabelsDoNotReachTheTerminal) {
+  EXPECT_EQ(render(with_values("a\x1b[1m\nb", "x", "best", {0.5}), {"best"}),
+            "method    best\n"
+            "-------  -----\n"
+            "a [1m b  50.00\n");
+}
+
+TEST(Table, JsonReplacesBytesThatAreNotText) {
+  EXPECT_THAT(render(with_values("a\xff", "x", "best", {0.5}), {"best"}, "json"),
+              HasSubstr("\"row\": \"a\xef\xbf\xbd\""));
+}
+
+TEST(Table, TheTitleOfTheRowsCanBeChosen) {
+  TableOptions options;
+  options.rows_title = "base_method";
+  options.format = "latex";
+  EXPECT_THAT(render_table(small_case(), options), HasSubstr("\nbase\\_method & c10 best &"));
+}
+
+TEST(Table, WithoutRunsIsAHeaderAlone) {
+  EXPECT_EQ(render({}, {"best"}), "method\n------\n");
+  EXPECT_EQ(render({}, {"best"}, "csv"), "row,column,metric,mean,std,runs\n");
+  EXPECT_EQ(render({}, {"best"}, "json"), "[]\n");
+}
+
+TEST(Table, RefusesAnUnknownMetric) {
+  TableOptions options;
+  options.metrics = {"last", "presicion"};
+  expect_error({}, options, ErrorKind::usage, "unknown metric 'presicion'",
+               "did you mean 'precision'?");
+  options.metrics = {"watermelons"};
+  expect_error({}, options, ErrorKind::usage, "unknown metric 'watermelons'",
+               "known: best, last, last10, participations, bytes, seconds, precision, recall");
+}
+
+TEST(Table, RefusesAnUnknownFormat) {
+  TableOptions options;
+  options.format = "markdwn";
+  expect_error({}, options, ErrorKind::usage, "unknown table format 'markdwn'",
+               "did you mean 'markdown'?");
+  options.format = "spreadsheet";
+  expect_error({}, options, ErrorKind::usage, "unknown table format 'spreadsheet'",
+               "known: text, markdown, csv, latex, json");
+}
+
+TEST(Table, RefusesASummaryWhoseMetricIsNotANumber) {
+  TableOptions options;
+  options.metrics = {"best"};
+  expect_error({{"fedavg", "c10", 3, {{"best", "high"}}}}, options, ErrorKind::run,
+               "summary of run 'fedavg' / 'c10', seed 3: best: expected a number, found string",
+               "");
+  options.metrics = {"precision"};
+  expect_error({{"fedavg", "c10", 3, {{"detection", {{"precision", true}}}}}}, options,
+               ErrorKind::run,
+               "summary of run 'fedavg' / 'c10', seed 3: detection/precision: expected a number, "
+               "found boolean",
+               "");
+}
+
+}  // namespace
+}  // namespace winnow
