@@ -14,7 +14,6 @@
 namespace winnow {
 namespace {
 
-using namespace testing_data;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;

@@ -10,7 +10,6 @@ namespace winnow {
 namespace {
 
 using ::testing::HasSubstr;
-using testing_data::error_text;
 
 DataSet small() {
   DataSet set;

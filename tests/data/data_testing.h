@@ -12,7 +12,7 @@
 
 #include "winnow/base/error.h"
 
-namespace winnow::testing_data {
+namespace winnow {
 
 // "message | hint" of the Error that the action throws.
 inline std::string error_text(const std::function<void()>& action) {
@@ -149,4 +149,4 @@ inline std::string cifar_record(const std::string& labels, char red, char green,
   return labels + std::string(1024, red) + std::string(1024, green) + std::string(1024, blue);
 }
 
-}  // namespace winnow::testing_data
+}  // namespace winnow

@@ -8,7 +8,6 @@
 namespace winnow {
 namespace {
 
-using namespace testing_data;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

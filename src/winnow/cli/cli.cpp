@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <new>
 
 #include "winnow/base/build_info.h"
 #include "winnow/base/error.h"
+#include "winnow/base/text.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
 
@@ -35,6 +40,29 @@ std::string first_line(const char* what) {
   return text.substr(0, text.find('\n'));
 }
 
+// The parser would only say that a command is missing.
+void check_command(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc < 2 || argv[1][0] == '-') {
+    return;
+  }
+  std::vector<std::string> known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(command->get_name());
+  }
+  if (std::ranges::count(known, argv[1]) == 0) {
+    throw Error(ErrorKind::usage, fmt::format("unknown command '{}'", argv[1]),
+                suggestion(argv[1], known));
+  }
+}
+
+// What was printed may still wait in a buffer, and a full disk must not go unnoticed.
+void check_output() {
+  if (std::fflush(stdout) != 0) {
+    throw Error(ErrorKind::run,
+                fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  }
+}
+
 }  // namespace
 
 void RuntimeFlags::add_to(CLI::App& command) {
@@ -48,7 +76,10 @@ void OverrideFlags::add_to(CLI::App& command) {
   command.add_option("--set", sets, "override any key of the experiment, e.g. train.lr=0.03")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command.add_option("--seed", seed, "the same as --set seed=N")->type_name("N")->expected(1);
+  command.add_option("--seed", seed, "the same as --set seed=N")
+      ->type_name("N")
+      ->expected(1)
+      ->check(CLI::NonNegativeNumber);
 }
 
 std::vector<Override> OverrideFlags::overrides() const {
@@ -81,7 +112,9 @@ int run_program(int argc, const char* const* argv, const Registry& registry) {
   add_describe_command(app, program);
   add_inspect_command(app, program);
   try {
+    check_command(app, argc, argv);
     app.parse(argc, const_cast<char**>(argv));
+    check_output();
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::CallForAllHelp& help) {
@@ -89,11 +122,16 @@ int run_program(int argc, const char* const* argv, const Registry& registry) {
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
   } catch (const CLI::ParseError& error) {
-    return report(error.what(), "try 'winnow --help'", exit_code(ErrorKind::usage));
+    const auto given = app.get_subcommands();
+    const std::string words = given.empty() ? "winnow" : "winnow " + given.front()->get_name();
+    return report(error.what(), fmt::format("try '{} --help'", words), exit_code(ErrorKind::usage));
   } catch (const Error& error) {
     return report(error.what(), error.hint(), exit_code(error.kind()));
   } catch (const std::bad_alloc&) {
     return report("out of memory", "use fewer --lanes, a smaller model or a smaller batch",
+                  exit_code(ErrorKind::run));
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report(fmt::format("{}: {}", error.path1().string(), error.code().message()), "",
                   exit_code(ErrorKind::run));
   } catch (const std::exception& error) {
     return report("internal error: " + first_line(error.what()),

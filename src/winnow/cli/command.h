@@ -29,7 +29,7 @@ struct RuntimeFlags {
 // `--set key=value` (any number) and `--seed N`.
 struct OverrideFlags {
   std::vector<std::string> sets;
-  std::vector<std::uint64_t> seed;
+  std::vector<std::int64_t> seed;
 
   void add_to(CLI::App& command);
   std::vector<Override> overrides() const;

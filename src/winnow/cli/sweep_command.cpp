@@ -115,6 +115,9 @@ class SweepExecution {
       fmt::print(stderr, "failed: {}\n", failure);
     }
     const std::size_t finished = skipped_ + finished_;
+    if (interrupted_) {
+      fmt::print(stderr, "stopped; continue with the same command\n");
+    }
     if (flags_.json) {
       Json list = Json::array();
       for (const SweepRun& run : sweep.runs) {
@@ -125,7 +128,7 @@ class SweepExecution {
                         {"finished", run_status(directory_ / run.id) == RunStatus::finished}});
       }
       fmt::print("{}\n", list.dump(2));
-    } else {
+    } else if (!flags_.runtime.quiet) {
       fmt::print("{} of {} runs finished ({} now, {} before){}; table: winnow table {}\n", finished,
                  chosen_, finished_, skipped_,
                  failures_.empty() ? "" : fmt::format(", {} failed", failures_.size()),

@@ -17,7 +17,7 @@
 namespace winnow {
 namespace {
 
-constexpr std::size_t kImageBytes = 3 * 32 * 32;
+constexpr std::size_t kImageBytes = 3072;  // 3 planes of 32x32
 
 // The class names in a text file, one a line; `fallback` when there is no such file.
 std::vector<std::string> read_names(const std::filesystem::path& path,
@@ -66,7 +66,7 @@ Samples read_cifar_file(const std::filesystem::path& path, std::int64_t label_by
   Samples samples;
   samples.images = at::empty({static_cast<std::int64_t>(count), 3, 32, 32}, at::kByte);
   samples.labels.reserve(count);
-  std::uint8_t* target = samples.images.data_ptr<std::uint8_t>();
+  auto* target = samples.images.data_ptr<std::uint8_t>();
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t image = i * record + before;
     const std::int64_t label = static_cast<unsigned char>(bytes[image - 1]);

@@ -104,7 +104,7 @@ Samples decode_images(std::span<const ImageEntry> entries, std::int64_t image_si
   }
   // Each thread takes one run of files and stops at its first failure, so that the error reported
   // is that of the first bad file whatever the timing.
-  std::uint8_t* target = samples.images.data_ptr<std::uint8_t>();
+  auto* target = samples.images.data_ptr<std::uint8_t>();
   std::array<std::exception_ptr, kDecoders> failures;
   std::vector<std::thread> threads;
   for (std::size_t worker = 0; worker < kDecoders; ++worker) {

@@ -104,7 +104,7 @@ at::Tensor wide_patterns(const SyntheticOptions& options) {
         add_wave(stream, options, pattern);
       }
       const at::Tensor seen = inner(pattern, options);
-      const double mean = seen.mean().item<double>();
+      const auto mean = seen.mean().item<double>();
       pattern.sub_(mean).div_(seen.std().item<double>() + 1e-6);
     }
   }

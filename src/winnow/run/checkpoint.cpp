@@ -22,7 +22,10 @@ at::Tensor tensor_of(const Labels& labels) {
   return tensor;
 }
 
-Labels labels_of(const at::Tensor& tensor) {
+Labels labels_of(const std::string& name, const at::Tensor& tensor) {
+  if (tensor.scalar_type() != at::kLong) {
+    throw Error(ErrorKind::data, fmt::format("tensor '{}' does not hold labels", name));
+  }
   const auto* first = tensor.data_ptr<std::int64_t>();
   return {first, first + tensor.numel()};
 }
@@ -67,7 +70,7 @@ void take_tensor(const std::string& name, const at::Tensor& tensor, Checkpoint& 
     throw Error(ErrorKind::data, fmt::format("tensor '{}' belongs to no client", name));
   }
   if (parts.size() == 2) {
-    client->second.labels = labels_of(tensor);
+    client->second.labels = labels_of(name, tensor);
   } else {
     client->second.archive.tensors[name.substr(parts[0].size() + parts[1].size() + 2)] = tensor;
   }
@@ -86,7 +89,19 @@ std::vector<std::filesystem::path> checkpoint_files(const std::filesystem::path&
   return files;
 }
 
-Checkpoint decode(const TensorFile& file, const LayoutPtr& layout) {
+// What a killed process was writing when it died.
+void remove_leftovers(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("round-") && name.ends_with(".tmp")) {
+      std::filesystem::remove(entry.path(), ignored);
+    }
+  }
+}
+
+Checkpoint decode(const TensorFile& file, const std::string& experiment_hash,
+                  const LayoutPtr& layout) {
   const auto text = file.metadata.find(kMetadataKey);
   if (text == file.metadata.end()) {
     throw Error(ErrorKind::data, "it is not a checkpoint");
@@ -97,6 +112,9 @@ Checkpoint decode(const TensorFile& file, const LayoutPtr& layout) {
   }
   Checkpoint checkpoint;
   checkpoint.experiment_hash = json.at("experiment").get<std::string>();
+  if (checkpoint.experiment_hash != experiment_hash) {
+    return checkpoint;  // the rest need not fit; the caller refuses it
+  }
   checkpoint.rounds_done = json.at("rounds_done").get<std::int64_t>();
   checkpoint.traffic = traffic_of(json.at("traffic"));
   checkpoint.history = json.at("history");
@@ -111,7 +129,7 @@ Checkpoint decode(const TensorFile& file, const LayoutPtr& layout) {
   }
   const auto global = file.tensors.find("global");
   if (global == file.tensors.end() || global->second.numel() != layout->total() ||
-      global->second.scalar_type() != at::kFloat) {
+      global->second.dim() != 1 || global->second.scalar_type() != at::kFloat) {
     throw Error(ErrorKind::data, "its model does not fit the experiment's");
   }
   checkpoint.global = {layout, global->second};
@@ -150,6 +168,7 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
   const std::filesystem::path path =
       folder / fmt::format("round-{:09d}.safetensors", checkpoint.rounds_done);
   save_tensors(path, file);
+  remove_leftovers(folder);
   for (const std::filesystem::path& old : checkpoint_files(folder)) {
     if (old != path) {
       std::filesystem::remove(old, failed);
@@ -167,7 +186,7 @@ std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
   const std::filesystem::path& path = files.back();
   Checkpoint checkpoint;
   try {
-    checkpoint = decode(load_tensors(path), layout);
+    checkpoint = decode(load_tensors(path), experiment_hash, layout);
   } catch (const std::exception& error) {
     throw Error(ErrorKind::run, fmt::format("checkpoint {}: {}", path.string(), error.what()),
                 "delete the file to start the run from its beginning");

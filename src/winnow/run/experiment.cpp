@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/sha256.h"
@@ -66,21 +68,18 @@ void read_method(const Json& tree, const Registry& registry, Experiment& experim
 }
 
 // Paths inside an experiment are meant from here or from where the file lies; made absolute, they
-// still hold when the run is resumed from another folder.
-void anchor_path(Json& tree, const char* table, const char* key,
-                 const std::filesystem::path& folder) {
-  const auto found = tree.find(table);
-  if (found == tree.end() || !found->is_object()) {
+// still hold when the run is resumed from another folder. "~/..." is left to who opens it.
+void anchor_path(Json& table, const char* key, const std::filesystem::path& folder) {
+  const auto value = table.find(key);
+  if (value == table.end() || !value->is_string()) {
     return;
   }
-  const auto value = found->find(key);
-  if (value == found->end() || !value->is_string() || value->get<std::string>().empty()) {
-    return;
-  }
-  const std::filesystem::path path = value->get<std::string>();
-  if (path.is_relative()) {
+  const auto text = value->get<std::string>();
+  const std::filesystem::path path = text;
+  if (!text.empty() && !text.starts_with("~/") && path.is_relative()) {
+    std::error_code ignored;
     const std::filesystem::path base =
-        std::filesystem::exists(path) ? std::filesystem::current_path() : folder;
+        std::filesystem::exists(path, ignored) ? std::filesystem::current_path() : folder;
     *value = (base / path).lexically_normal().string();
   }
 }
@@ -124,6 +123,10 @@ Params declare(ModelOptions& options) {
 Experiment parse_experiment(const Json& tree, const Registry& registry) {
   Experiment experiment;
   declare_top_level(experiment).read(tree, "", kTables);
+  if (experiment.name.empty()) {
+    throw Error(ErrorKind::experiment, "name = \"\": expected a text that is not empty",
+                "the run directory is called like this");
+  }
   declare(experiment.data).read(table_or_empty(tree, "data"), "data");
   read_federation(tree, experiment.federation);
   read_noise(tree, experiment.noise);
@@ -161,6 +164,11 @@ Override parse_override(const std::string& text) {
     throw Error(ErrorKind::usage, fmt::format("--set {}: expected key=value", text),
                 "for example --set train.lr=0.03");
   }
+  try {
+    std::ignore = Json(text).dump();
+  } catch (const Json::type_error&) {
+    throw Error(ErrorKind::usage, "--set: expected key=value in UTF-8");
+  }
   return {std::string(trim(text.substr(0, at))), std::string(trim(text.substr(at + 1)))};
 }
 
@@ -175,21 +183,48 @@ Json load_experiment_tree(const std::filesystem::path& file,
   Json tree = parse_toml(text, file.string());
   const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   for (const Override& change : overrides) {
-    set_by_path(tree, change.key, parse_toml_value(change.value));
+    try {
+      set_by_path(tree, change.key, parse_toml_value(change.value));
+    } catch (const Error& error) {
+      throw Error(ErrorKind::usage, fmt::format("--set {}", error.what()), error.hint());
+    }
   }
-  anchor_path(tree, "data", "path", folder);
-  anchor_path(tree, "data", "list_test", folder);
-  anchor_path(tree, "data", "given_labels", folder);
-  anchor_path(tree, "model", "weights", folder);
+  anchor_paths(tree, folder);
   return tree;
+}
+
+void anchor_paths(Json& tree, const std::filesystem::path& folder) {
+  const auto anchor = [&](const char* table, std::initializer_list<const char*> keys) {
+    const auto found = tree.find(table);
+    if (found == tree.end()) {
+      return;
+    }
+    // [[noise]] is a list of tables, the others are tables.
+    const bool is_list = found->is_array();
+    for (std::size_t i = 0; i < (is_list ? found->size() : 1); ++i) {
+      Json& place = is_list ? (*found)[i] : *found;
+      for (const char* key : keys) {
+        if (place.is_object()) {
+          anchor_path(place, key, folder);
+        }
+      }
+    }
+  };
+  anchor("data", {"path", "list_test", "given_labels"});
+  anchor("noise", {"file"});
+  anchor("model", {"weights"});
 }
 
 Experiment load_experiment(const std::filesystem::path& file,
                            const std::vector<Override>& overrides, const Registry& registry) {
   const Json tree = load_experiment_tree(file, overrides);
-  if (tree.contains("grid")) {
-    throw Error(ErrorKind::experiment, fmt::format("{} has a [grid]: it is a sweep", file.string()),
-                fmt::format("run it with: winnow sweep {}", file.string()));
+  for (const auto& [key, part] : {std::pair{"grid", "[grid]"}, {"row", "[[row]]"},
+                                  {"column", "[[column]]"}}) {
+    if (tree.contains(key)) {
+      throw Error(ErrorKind::experiment,
+                  fmt::format("{} has a {}: it is a sweep", file.string(), part),
+                  fmt::format("run it with: winnow sweep {}", file.string()));
+    }
   }
   try {
     return parse_experiment(tree, registry);

@@ -21,7 +21,7 @@ std::optional<double> optional_number(const Json& json, const char* key) {
 }
 
 std::string csv_number(const std::optional<double>& value) {
-  return value ? fmt::format("{}", *value) : "";
+  return value && std::isfinite(*value) ? fmt::format("{}", *value) : "";
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace winnow {
 
 // One round as it is logged. Accuracy and loss are absent in rounds without evaluation; a loss that
-// is not finite is written as null.
+// is not finite is written as null and read as absent.
 struct RoundRecord {
   std::int64_t round = 0;  // from 1
   std::optional<double> accuracy;

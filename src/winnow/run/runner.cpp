@@ -44,9 +44,18 @@ class RunLock {
   int descriptor_;
 };
 
+[[noreturn]] void refuse_existing(const fs::path& directory) {
+  throw Error(ErrorKind::run, fmt::format("{} exists already", directory.string()),
+              fmt::format("continue it with 'winnow resume {}', or choose another --out",
+                          directory.string()));
+}
+
 // A directory that appears with its experiment inside or not at all.
 void create_directory(const fs::path& directory, const Experiment& experiment) {
-  const fs::path target = fs::absolute(directory).lexically_normal();
+  fs::path target = fs::absolute(directory).lexically_normal();
+  if (!target.has_filename()) {
+    target = target.parent_path();  // it was given as "DIR/"
+  }
   const fs::path temporary =
       target.parent_path() /
       fmt::format(".{}.{}.tmp", target.filename().string(), static_cast<long>(::getpid()));
@@ -62,6 +71,9 @@ void create_directory(const fs::path& directory, const Experiment& experiment) {
     fs::rename(temporary, target);
   } catch (const fs::filesystem_error& error) {
     fs::remove_all(temporary, failed);
+    if (fs::exists(target, failed)) {
+      refuse_existing(directory);
+    }
     throw Error(ErrorKind::run, fmt::format("cannot create {}: {}", directory.string(),
                                             error.code().message()));
   } catch (...) {
@@ -108,7 +120,9 @@ class Recorder {
     if (checkpoint) {
       session.restore(*checkpoint);
       keep = checkpoint->events_size;
+      check_events(keep);
     }
+    remove_leftovers();
     events_ = std::make_unique<LineWriter>(directory / "events.jsonl", keep);
     session.world().ledger.write(directory / "ledger.jsonl");
     saved_rounds_ = session.rounds_done();
@@ -129,7 +143,9 @@ class Recorder {
   void round(const Session::Played& played) {
     Json line{{"event", "round"}};
     line.update(played.record.to_json());
-    line.update(played.notes);
+    for (const auto& [name, note] : played.notes.items()) {
+      line.emplace(name, note);  // a note cannot take the place of a measured value
+    }
     event(line);
   }
 
@@ -142,12 +158,14 @@ class Recorder {
     Checkpoint checkpoint = session_.checkpoint();
     checkpoint.events_size = events_->size();
     save_checkpoint(directory_ / "checkpoint", checkpoint);
-    write_file_whole(directory_ / "metrics.csv", metrics_csv(session_.history()));
+    write_metrics();
     saved_rounds_ = session_.rounds_done();
   }
 
   Json finish() {
     save();
+    // Once more: a run killed right after its last checkpoint has that, but not these metrics.
+    write_metrics();
     save_state(directory_ / "model.safetensors", session_.global());
     const Json summary = make_summary(session_);
     event({{"event", "finished"}, {"model_hash", summary.at("model_hash")}});
@@ -159,6 +177,35 @@ class Recorder {
 
  private:
   void event(const Json& json) { events_->write(json.dump()); }
+
+  void write_metrics() const {
+    write_file_whole(directory_ / "metrics.csv", metrics_csv(session_.history()));
+  }
+
+  // Events are on the disk before the checkpoint that counts them.
+  void check_events(std::uintmax_t expected) const {
+    const fs::path path = directory_ / "events.jsonl";
+    std::error_code failed;
+    const std::uintmax_t size = fs::file_size(path, failed);
+    if (failed || size < expected) {
+      throw Error(ErrorKind::run,
+                  fmt::format("{} {}, but the checkpoint was made after {} bytes of it",
+                              path.string(),
+                              failed ? "is missing" : fmt::format("has {} bytes", size), expected),
+                  fmt::format("restore it, or delete {} to start the run from its beginning",
+                              (directory_ / "checkpoint").string()));
+    }
+  }
+
+  // What a killed process was writing when it died; the lock says that nobody is writing now.
+  void remove_leftovers() const {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(directory_, ignored)) {
+      if (entry.path().extension() == ".tmp") {
+        fs::remove(entry.path(), ignored);
+      }
+    }
+  }
 
   fs::path directory_;
   Session& session_;
@@ -199,9 +246,7 @@ RunOutcome start_run(const Experiment& experiment, const Registry& registry,
                      const Runtime& runtime, const fs::path& directory,
                      const std::atomic<bool>* stop, RunObserver& observer) {
   if (fs::exists(directory)) {
-    throw Error(ErrorKind::run, fmt::format("{} exists already", directory.string()),
-                fmt::format("continue it with 'winnow resume {}', or choose another --out",
-                            directory.string()));
+    refuse_existing(directory);
   }
   Session session(experiment, registry, runtime, stop);
   create_directory(directory, experiment);
@@ -225,12 +270,16 @@ Json read_summary(const fs::path& directory) {
   if (!fs::exists(path)) {
     return nullptr;
   }
-  try {
-    return Json::parse(read_file(path));
-  } catch (const Json::exception&) {
-    throw Error(ErrorKind::run, fmt::format("{} is damaged", path.string()),
-                "delete it and resume the run");
+  const Json summary = Json::parse(read_file(path), nullptr, false);
+  for (const char* key : {"name", "method", "seed", "rounds", "best", "last", "last10",
+                          "participations", "bytes_up", "bytes_down", "wall_seconds",
+                          "model_hash"}) {
+    if (!summary.contains(key)) {
+      throw Error(ErrorKind::run, fmt::format("{} is damaged", path.string()),
+                  "delete it and resume the run");
+    }
   }
+  return summary;
 }
 
 Experiment read_run_experiment(const fs::path& directory, const Registry& registry) {
@@ -246,6 +295,9 @@ Experiment read_run_experiment(const fs::path& directory, const Registry& regist
 History read_history(const fs::path& directory) {
   const fs::path path = directory / "events.jsonl";
   History history;
+  if (!fs::exists(path)) {
+    return history;  // killed before its first event
+  }
   std::size_t number = 0;
   std::vector<std::string> lines = split(read_file(path), '\n');
   lines.pop_back();  // empty, or a line that a killed run did not finish

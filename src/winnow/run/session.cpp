@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <torch/cuda.h>
 
 #include <charconv>
 #include <thread>
@@ -38,7 +39,7 @@ std::unique_ptr<LocalEngine> make_engine(const Experiment& experiment, const Wor
 }  // namespace
 
 at::Device choose_device(const std::string& name) {
-  const bool has_cuda = at::hasCUDA();
+  const bool has_cuda = torch::cuda::is_available();
   if (name == "auto") {
     return has_cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   }
@@ -56,7 +57,7 @@ at::Device choose_device(const std::string& name) {
   if (name.size() > 5) {
     const char* end = name.data() + name.size();
     const auto [rest, error] = std::from_chars(name.data() + 5, end, index);
-    const auto count = static_cast<int>(at::detail::getCUDAHooks().getNumGPUs());
+    const auto count = static_cast<int>(torch::cuda::device_count());
     if (error != std::errc() || rest != end || index < 0 || index >= count) {
       throw Error(ErrorKind::usage,
                   fmt::format("--device {}: there are {} CUDA devices, counted from 0", name, count));

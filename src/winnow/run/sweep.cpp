@@ -64,8 +64,14 @@ Axis named_axis(const std::string& name, const Json& entries, AxisKind kind) {
     fail(fmt::format("{}: expected a list of tables", name),
          fmt::format("write [[{}]], with two brackets on each side", name));
   }
+  if (entries.empty()) {
+    fail(fmt::format("{}: the list is empty", name));
+  }
   Axis axis{kind, {}};
   for (const Json& entry : entries) {
+    if (!entry.is_object()) {
+      fail(fmt::format("{}: expected a list of tables", name));
+    }
     Choice choice;
     for (const auto& [key, value] : entry.items()) {
       if (key == "name" && value.is_string()) {
@@ -85,6 +91,17 @@ Axis named_axis(const std::string& name, const Json& entries, AxisKind kind) {
     axis.choices.push_back(std::move(choice));
   }
   return axis;
+}
+
+// An override that every run of the grid overrides again was meant otherwise.
+void refuse_idle(const std::vector<Override>& overrides, const Json& tree) {
+  for (const Override& change : overrides) {
+    if (tree.contains("grid") && tree["grid"].contains(change.key)) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} is an axis of the [grid]: it cannot be overridden", change.key),
+                  "choose among the runs with --only, or change the file");
+    }
+  }
 }
 
 // Takes the sweep's own parts out of the tree.
@@ -130,16 +147,35 @@ std::string slug(const std::string& text) {
   return result.empty() ? "run" : result;
 }
 
+// The experiment of a run; errors name the run.
+Experiment make_experiment(Json tree, const std::vector<const Choice*>& choices,
+                           const std::filesystem::path& folder, const Registry& registry) {
+  try {
+    for (const Choice* choice : choices) {
+      for (const auto& [key, value] : choice->sets) {
+        set_by_path(tree, key, value);
+      }
+    }
+    anchor_paths(tree, folder);
+    return parse_experiment(tree, registry);
+  } catch (const Error& error) {
+    std::vector<std::string> labels;
+    for (const Choice* choice : choices) {
+      labels.push_back(choice->label);
+    }
+    fail(fmt::format("run '{}': {}", join(labels, ", "), error.what()), error.hint());
+  }
+}
+
 SweepRun make_run(const Json& base, const std::vector<Axis>& axes,
-                  const std::vector<std::size_t>& picks, const Registry& registry) {
+                  const std::vector<std::size_t>& picks, const std::filesystem::path& folder,
+                  const Registry& registry) {
   SweepRun run;
-  Json tree = base;
+  std::vector<const Choice*> choices;
   std::vector<std::string> columns;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const Choice& choice = axes[i].choices[picks[i]];
-    for (const auto& [key, value] : choice.sets) {
-      set_by_path(tree, key, value);
-    }
+    choices.push_back(&choice);
     if (axes[i].kind == AxisKind::row) {
       run.row = run.row.empty() ? choice.label : fmt::format("{} {}", run.row, choice.label);
     } else if (axes[i].kind == AxisKind::column) {
@@ -147,12 +183,7 @@ SweepRun make_run(const Json& base, const std::vector<Axis>& axes,
     }
   }
   run.column = join(columns, ", ");
-  const std::string what = fmt::format("run '{} {}'", run.row, run.column);
-  try {
-    run.experiment = parse_experiment(tree, registry);
-  } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}: {}", what, error.what()), error.hint());
-  }
+  run.experiment = make_experiment(base, choices, folder, registry);
   run.seed = run.experiment.seed;
   if (run.row.empty()) {
     run.row = run.experiment.method;
@@ -167,8 +198,10 @@ SweepRun make_run(const Json& base, const std::vector<Axis>& axes,
 Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>& overrides,
                  const Registry& registry) {
   Json tree = load_experiment_tree(file, overrides);
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   Sweep sweep;
   try {
+    refuse_idle(overrides, tree);
     const std::vector<Axis> axes = take_axes(tree);
     sweep.name = tree.contains("name") && tree["name"].is_string()
                      ? tree["name"].get<std::string>()
@@ -176,7 +209,7 @@ Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>&
     std::vector<std::size_t> picks(axes.size(), 0);
     std::set<std::string> ids;
     for (;;) {
-      SweepRun run = make_run(tree, axes, picks, registry);
+      SweepRun run = make_run(tree, axes, picks, folder, registry);
       if (!ids.insert(run.id).second) {
         fail(fmt::format("two runs of the grid are both called '{}'", run.id),
              "give rows and columns names that differ");

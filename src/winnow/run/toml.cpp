@@ -61,7 +61,14 @@ bool is_bare_key(const std::string& key) {
   });
 }
 
-std::string quoted(const std::string& text) { return Json(text).dump(); }
+// As in JSON, except that TOML does not allow the delete character to stand for itself.
+std::string quoted(const std::string& text) {
+  std::string result;
+  for (const char c : Json(text).dump()) {
+    result += c == '\x7f' ? "\\u007f" : std::string(1, c);
+  }
+  return result;
+}
 
 std::string key_text(const std::string& key) { return is_bare_key(key) ? key : quoted(key); }
 
@@ -120,6 +127,8 @@ Json parse_toml_value(std::string_view text) {
     return to_json(toml::parse("value = " + std::string(text)), "--set").at("value");
   } catch (const toml::parse_error&) {
     return std::string(text);
+  } catch (const Error&) {
+    return std::string(text);  // a date, say in a name
   }
 }
 
@@ -148,7 +157,7 @@ std::string write_toml(const Json& tree) {
 
 void set_by_path(Json& tree, std::string_view path, Json value) {
   const auto fail = [&](const std::string& why) {
-    throw Error(ErrorKind::usage, fmt::format("--set {}: {}", path, why));
+    throw Error(ErrorKind::usage, fmt::format("{}: {}", path, why));
   };
   Json* place = &tree;
   for (const std::string& part : split(path, '.')) {

@@ -1,0 +1,464 @@
+#include "winnow/train/lane.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "testing/support.h"
+#include "winnow/train/loss.h"
+#include "winnow/train/sgd.h"
+
+namespace winnow {
+namespace {
+
+constexpr TrainKey kKey{.seed = 5, .round = 2, .client = 9};
+
+// A data set with a feed over its training images and all of them as one local set.
+struct World {
+  explicit World(DataSet set)
+      : data(std::move(set)),
+        feed(data.train.images, data.normalisation, 0, at::kCPU),
+        test_feed(data.test.images, data.normalisation, 0, at::kCPU),
+        samples(data.train.labels.size()) {
+    std::iota(samples.begin(), samples.end(), std::int64_t{0});
+  }
+  World() : World(tiny_data()) {}
+
+  LocalSet local(std::size_t first = 0, std::size_t count = 25) const {
+    return {std::span(samples).subspan(first, count),
+            std::span(data.train.labels).subspan(first, count)};
+  }
+  template <typename T>
+  Lane lane(bool augment = false, const std::atomic<bool>* stop = nullptr) const {
+    return {std::make_unique<T>(shape_of(data)), feed, augment, stop};
+  }
+  // Normalised images without the feed.
+  at::Tensor images(const at::Tensor& index) const {
+    return data.train.images.index_select(0, index).to(at::kFloat).div(255.0).sub(0.5).div(0.25);
+  }
+
+  DataSet data;
+  Feed feed;
+  Feed test_feed;
+  std::vector<std::int64_t> samples;
+};
+
+template <typename T>
+State initial(const World& world, std::uint64_t seed = 1) {
+  return T(shape_of(world.data)).weights().initial(seed);
+}
+
+// A network whose features come from a function; the head starts as the identity.
+class ProbeNet final : public Net {
+ public:
+  using Script = std::function<at::Tensor(const at::Tensor& images)>;
+
+  ProbeNet(std::int64_t classes, Script script) : script_(std::move(script)) {
+    const auto identity = [classes](Stream&, std::span<float> values) {
+      for (std::int64_t i = 0; i < classes; ++i) {
+        values[static_cast<std::size_t>(i * classes + i)] = 1.0F;
+      }
+    };
+    declare_head("fc", classes, classes, identity, init::zeros());
+  }
+  at::Tensor features(const at::Tensor& images, const Pass& /*pass*/) const override {
+    return script_(images);
+  }
+
+ private:
+  Script script_;
+};
+
+// Local training of a TwoLayerNet written the long way: separate tensors, PyTorch's SGD for each.
+std::vector<at::Tensor> train_long_hand(const World& world, const State& start, const LocalSet& set,
+                                        const TrainOptions& options, double proximal) {
+  std::vector<at::Tensor> weights;
+  std::vector<at::Tensor> velocity;
+  for (const Slot& slot : start.layout->slots()) {
+    weights.push_back(start.view(slot).clone().set_requires_grad(true));
+    velocity.emplace_back();
+  }
+  const Plan plan = make_plan(set, options, false, kKey);
+  for (const Plan::Batch& batch : plan.batches) {
+    const at::Tensor x = world.images(plan.index.narrow(0, batch.start, batch.size)).flatten(1);
+    const at::Tensor hidden = at::linear(x, weights[0], weights[1]).tanh();
+    const at::Tensor logits = at::linear(hidden, weights[2], weights[3]);
+    at::cross_entropy_loss(logits, plan.label.narrow(0, batch.start, batch.size)).backward();
+    const at::NoGradGuard no_gradient;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const at::Tensor anchor = start.view(start.layout->slots()[i]);
+      const at::Tensor gradient =
+          weights[i].grad() + options.weight_decay * weights[i] + proximal * (weights[i] - anchor);
+      velocity[i] = velocity[i].defined() ? options.momentum * velocity[i] + gradient : gradient;
+      weights[i].sub_(options.lr * velocity[i]);
+      weights[i].mutable_grad().reset();
+    }
+  }
+  return weights;
+}
+
+TEST(Lane, OneStepFromZeroGivesTheWorkedWeights) {
+  const Feed feed(rows_as_images({{1, 2}}), bytes_as_they_are(), 0, at::kCPU);
+  Lane lane(std::make_unique<LinearNet>(NetShape{2, 1, 1, 2}), feed, false);
+  const std::vector<std::int64_t> sample{0};
+  const TrainOutcome outcome =
+      lane.train(State::zeros(lane.layout()), {sample, sample},
+                 {.epochs = 1, .batch_size = 1, .lr = 0.1, .momentum = 0.9}, {}, kKey);
+  // p = (1/2, 1/2), label 0: the gradient of the weights is (p - y) x = -+ (0.5, 1).
+  const std::vector<float> expected{0.05F, 0.1F, -0.05F, -0.1F, 0.05F, -0.05F};
+  const std::vector<float> values = values_of(outcome.state);
+  ASSERT_EQ(values.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_FLOAT_EQ(values[i], expected[i]);
+  }
+  EXPECT_EQ(outcome.steps, 1);
+  EXPECT_NEAR(outcome.mean_loss, std::log(2.0), 1e-7);
+}
+
+TEST(Lane, FullBatchStepEqualsTheSoftmaxGradient) {
+  const World world;
+  Lane lane = world.lane<LinearNet>();
+  const State start = initial<LinearNet>(world);
+  const LocalSet set = world.local(0, 20);
+  const TrainOutcome outcome =
+      lane.train(start, set, {.epochs = 1, .batch_size = 20, .lr = 0.3}, {}, kKey);
+
+  const at::Tensor x = world.images(at::arange(20, at::kLong)).flatten(1).to(at::kDouble);
+  const at::Tensor weight = start.view(*start.layout->find("fc.weight")).to(at::kDouble);
+  const at::Tensor bias = start.view(*start.layout->find("fc.bias")).to(at::kDouble);
+  at::Tensor error = (x.matmul(weight.t()) + bias).softmax(1);
+  for (std::int64_t i = 0; i < 20; ++i) {
+    error[i][set.labels[static_cast<std::size_t>(i)]] -= 1.0;
+  }
+  error /= 20.0;
+  const at::Tensor expected =
+      at::cat({(weight - 0.3 * error.t().matmul(x)).view(-1), bias - 0.3 * error.sum(0)});
+  EXPECT_LT((outcome.state.flat.to(at::kDouble) - expected).abs().max().item<double>(), 1e-6);
+  EXPECT_GT((outcome.state.flat - start.flat).abs().max().item<double>(), 1e-2);
+}
+
+TEST(Lane, TrainsAsTheLongHandLoopDoes) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  const State start = initial<TwoLayerNet>(world);
+  const TrainOptions options{
+      .epochs = 3, .batch_size = 7, .lr = 0.05, .momentum = 0.8, .weight_decay = 0.02};
+  for (const double proximal : {0.0, 2.0}) {
+    const TrainOutcome outcome =
+        lane.train(start, world.local(), options, {.proximal = proximal}, kKey);
+    EXPECT_EQ(outcome.steps, 3 * 4);
+    const std::vector<at::Tensor> expected =
+        train_long_hand(world, start, world.local(), options, proximal);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const at::Tensor trained = outcome.state.view(start.layout->slots()[i]);
+      EXPECT_LT((trained - expected[i]).abs().max().item<double>(), 1e-5)
+          << "proximal " << proximal;
+      EXPECT_GT((trained - start.view(start.layout->slots()[i])).abs().max().item<double>(), 1e-3);
+    }
+  }
+}
+
+// spec: baselines 2; label-noise C.7 test 9 guards against an anchor that moves with the weights.
+TEST(Lane, ProximalTermStartsAtZeroAndThenHoldsBack) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  const State start = initial<TwoLayerNet>(world);
+  const auto train = [&](std::int64_t epochs, double proximal) {
+    return lane
+        .train(start, world.local(), {.epochs = epochs, .batch_size = 25, .lr = 0.1},
+               {.proximal = proximal}, kKey)
+        .state;
+  };
+  EXPECT_EQ(hash(train(1, 5.0)), hash(train(1, 0.0)));
+  EXPECT_NE(hash(train(2, 5.0)), hash(train(2, 0.0)));
+  EXPECT_LT(distance(train(20, 5.0), start), 0.5 * distance(train(20, 0.0), start));
+}
+
+TEST(Lane, MeanLossWeighsEverySampleOnce) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  const State start = initial<TwoLayerNet>(world);
+  const LocalSet set = world.local(0, 10);
+  lane.load(start);
+  const at::Tensor logits = lane.logits(world.feed, set.samples, 10);
+  const at::Tensor labels =
+      at::tensor(std::vector<std::int64_t>(set.labels.begin(), set.labels.end()));
+  const TrainOptions plain{.epochs = 2, .batch_size = 4, .lr = 0.0};
+  EXPECT_NEAR(lane.train(start, set, plain, {}, kKey).mean_loss,
+              smoothed_cross_entropy(logits, labels, 0.0, 1.0).item<double>(), 1e-6);
+  TrainOptions smooth = plain;
+  smooth.label_smoothing = 0.3;
+  smooth.temperature = 4.0;
+  EXPECT_NEAR(lane.train(start, set, smooth, {}, kKey).mean_loss,
+              smoothed_cross_entropy(logits, labels, 0.3, 4.0).item<double>(), 1e-6);
+}
+
+// A key whose plan keeps the order 0, 1, 2, pairs with 2, 0, 1 and has a lambda near 0.7.
+TrainKey mixup_key_of_the_example(const LocalSet& set, const TrainOptions& options) {
+  for (std::int64_t round = 0; round < 500'000; ++round) {
+    const TrainKey key{1, round, 0};
+    const Plan plan = make_plan(set, options, false, key);
+    if (std::abs(plan.lambda.item<float>() - 0.7F) < 1e-3F &&
+        numbers_of(plan.index) == std::vector<std::int64_t>{0, 1, 2} &&
+        numbers_of(plan.partner) == std::vector<std::int64_t>{2, 0, 1}) {
+      return key;
+    }
+  }
+  ADD_FAILURE() << "no key found";
+  return {};
+}
+
+// spec: label-noise A.7 test 11
+TEST(Lane, MixupMixesImagesAndLosses) {
+  const Feed feed(rows_as_images({{1, 2}, {3, 4}, {5, 6}}), bytes_as_they_are(), 0, at::kCPU);
+  at::Tensor seen;
+  const at::Tensor logits = at::tensor({2.0F, 0.0F, 0.0F, 1.0F, 1.0F, 1.0F}).view({3, 2});
+  Lane lane(std::make_unique<ProbeNet>(2,
+                                       [&](const at::Tensor& images) {
+                                         seen = images.detach().flatten(1).clone();
+                                         return logits;
+                                       }),
+            feed, false);
+  const std::vector<std::int64_t> samples{0, 1, 2};
+  const std::vector<std::int64_t> labels{0, 1, 1};
+  const TrainOptions options{.epochs = 1, .batch_size = 3, .lr = 0.0, .mixup = 1.0};
+  const TrainKey key = mixup_key_of_the_example({samples, labels}, options);
+  const double lambda = make_plan({samples, labels}, options, false, key).lambda.item<float>();
+
+  const ProbeNet identity(2, {});
+  const TrainOutcome outcome =
+      lane.train(identity.weights().initial(1), {samples, labels}, options, {}, key);
+  const std::vector<float> mixed = values_of(seen);
+  const std::vector<double> example{2.2, 3.2, 2.4, 3.4, 4.4, 5.4};
+  const std::vector<double> first{1, 2, 3, 4, 5, 6};
+  const std::vector<double> second{5, 6, 1, 2, 3, 4};
+  ASSERT_EQ(mixed.size(), example.size());
+  for (std::size_t i = 0; i < example.size(); ++i) {
+    EXPECT_NEAR(mixed[i], lambda * first[i] + (1.0 - lambda) * second[i], 1e-6);
+    EXPECT_NEAR(mixed[i], example[i], 5e-3);
+  }
+  EXPECT_NEAR(outcome.mean_loss, lambda * 0.37777896 + (1.0 - lambda) * 1.37777896, 1e-6);
+  EXPECT_NEAR(outcome.mean_loss, 0.67777896, 1e-3);
+}
+
+TEST(Lane, MixupChangesTrainingAndIsKeyed) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  const State start = initial<TwoLayerNet>(world);
+  const auto train = [&](Lane& on, double mixup) {
+    return hash(on.train(start, world.local(), {.epochs = 2, .mixup = mixup}, {}, kKey).state);
+  };
+  Lane other = world.lane<TwoLayerNet>();
+  EXPECT_NE(train(lane, 1.0), train(lane, 0.0));
+  EXPECT_EQ(train(lane, 1.0), train(other, 1.0));
+}
+
+TEST(Lane, ForgetsWhatItDidBefore) {
+  const World world;
+  const State start = initial<NormNet>(world);
+  const State elsewhere = initial<NormNet>(world, 77);
+  const TrainOptions options{.epochs = 2, .batch_size = 8, .lr = 0.1, .momentum = 0.9};
+  Lane fresh = world.lane<NormNet>(/*augment=*/true);
+  const std::string expected = hash(fresh.train(start, world.local(), options, {}, kKey).state);
+
+  Lane used = world.lane<NormNet>(/*augment=*/true);
+  used.train(elsewhere, world.local(20, 40), {.epochs = 1, .batch_size = 40, .lr = 50.0},
+             {.proximal = 3.0}, {1, 1, 1});
+  used.load(elsewhere);
+  used.score(world.test_feed, {std::span(world.samples).first(30), world.data.test.labels}, 30);
+  EXPECT_EQ(hash(used.train(start, world.local(), options, {}, kKey).state), expected);
+  EXPECT_EQ(hash(used.train(start, world.local(), options, {}, kKey).state), expected);
+  EXPECT_NE(hash(used.train(start, world.local(), options, {}, {5, 2, 10}).state), expected);
+}
+
+TEST(Lane, AugmentationChangesTraining) {
+  const World world;
+  const State start = initial<TwoLayerNet>(world);
+  Lane plain = world.lane<TwoLayerNet>(false);
+  Lane augmented = world.lane<TwoLayerNet>(true);
+  EXPECT_FALSE(plain.augment());
+  EXPECT_TRUE(augmented.augment());
+  EXPECT_NE(hash(plain.train(start, world.local(), {}, {}, kKey).state),
+            hash(augmented.train(start, world.local(), {}, {}, kKey).state));
+}
+
+TEST(Lane, LeavesTheStartAloneAndHandsOutCopies) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  const State start = initial<TwoLayerNet>(world);
+  const std::string before = hash(start);
+  const TrainOutcome first = lane.train(start, world.local(), {}, {}, kKey);
+  EXPECT_EQ(hash(start), before);
+  const std::string kept = hash(first.state);
+  EXPECT_NE(kept, before);
+  lane.train(start, world.local(30, 20), {}, {}, kKey);
+  lane.load(State::zeros(lane.layout()));
+  EXPECT_EQ(hash(first.state), kept);
+  EXPECT_FALSE(first.state.flat.requires_grad());
+}
+
+TEST(Lane, TrainingOnNothingReturnsACopyOfTheStart) {
+  const World world;
+  Lane lane = world.lane<NormNet>();
+  const State start = initial<NormNet>(world);
+  const std::string before = hash(start);
+  const TrainOutcome outcome = lane.train(start, {}, {}, {}, kKey);
+  EXPECT_EQ(hash(outcome.state), before);
+  EXPECT_EQ(outcome.steps, 0);
+  EXPECT_EQ(outcome.mean_loss, 0.0);
+  at::Tensor flat = outcome.state.flat;
+  flat.fill_(1.0F);
+  EXPECT_EQ(hash(start), before);
+}
+
+TEST(Lane, CountsTheStepsOfNetworksWithRunningStatistics) {
+  const World world;
+  Lane lane = world.lane<NormNet>();
+  State start = initial<NormNet>(world);
+  start.counters().fill_(40.0F);
+  const TrainOutcome outcome =
+      lane.train(start, world.local(), {.epochs = 3, .batch_size = 10}, {}, kKey);
+  EXPECT_EQ(outcome.steps, 9);
+  EXPECT_EQ(values_of(outcome.state.counters()), (std::vector<float>{49.0F}));
+  EXPECT_EQ(values_of(start.counters()), (std::vector<float>{40.0F}));
+  EXPECT_FALSE(at::equal(outcome.state.buffers(), start.buffers()));
+}
+
+TEST(Lane, LogitsAgreeWithTheForwardPassForAnyBatch) {
+  const World world;
+  Lane lane = world.lane<NormNet>();
+  const State start = initial<NormNet>(world);
+  const State trained = lane.train(start, world.local(), {}, {}, kKey).state;
+  lane.load(trained);
+
+  NormNet net(shape_of(world.data));
+  State own = trained.clone();
+  net.weights().bind(own.flat, {});
+  const std::vector<std::int64_t> samples{7, 3, 3, 50, 0, 21, 59};
+  const at::Tensor expected = net.forward(world.images(at::tensor(samples)), Pass{});
+  for (const std::int64_t batch : {1, 3, 7, 100}) {
+    const at::Tensor logits = lane.logits(world.feed, samples, batch);
+    ASSERT_EQ(logits.sizes(), (std::vector<std::int64_t>{7, 3}));
+    EXPECT_LT((logits - expected).abs().max().item<double>(), 1e-5) << batch;
+    EXPECT_FALSE(logits.requires_grad());
+  }
+}
+
+TEST(Lane, LogitsFollowTheJitterOfEachSample) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  lane.load(initial<TwoLayerNet>(world));
+  const std::vector<std::int64_t> samples{4, 5, 6, 7, 8};
+  const at::Tensor centre = at::tensor(std::vector<std::int64_t>{4, 4, 0}).repeat({5, 1});
+  EXPECT_TRUE(
+      at::equal(lane.logits(world.feed, samples, 2, centre), lane.logits(world.feed, samples, 2)));
+  at::Tensor last_flipped = centre.clone();
+  last_flipped[4][2] = 1;
+  const at::Tensor difference =
+      lane.logits(world.feed, samples, 2, last_flipped) - lane.logits(world.feed, samples, 2);
+  EXPECT_EQ(difference.narrow(0, 0, 4).abs().max().item<float>(), 0.0F);
+  EXPECT_GT(difference[4].abs().max().item<float>(), 0.0F);
+}
+
+TEST(Lane, ScoresAccuracyAndCrossEntropy) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  lane.load(
+      lane.train(initial<TwoLayerNet>(world), world.local(0, 60), {.lr = 0.1}, {}, kKey).state);
+  const std::vector<std::int64_t> samples = {world.samples.begin(), world.samples.begin() + 30};
+  const Score score = lane.score(world.test_feed, {samples, world.data.test.labels}, 7);
+  const at::Tensor log_p = lane.logits(world.test_feed, samples, 30).log_softmax(1);
+  double loss = 0.0;
+  std::int64_t correct = 0;
+  for (std::int64_t i = 0; i < 30; ++i) {
+    const std::int64_t label = world.data.test.labels[static_cast<std::size_t>(i)];
+    loss -= log_p[i][label].item<double>();
+    correct += log_p[i].argmax().item<std::int64_t>() == label ? 1 : 0;
+  }
+  EXPECT_EQ(score.count, 30);
+  EXPECT_EQ(score.correct, correct);
+  EXPECT_GT(score.correct, 10);
+  EXPECT_NEAR(score.loss_sum, loss, 1e-4);
+  EXPECT_DOUBLE_EQ(score.accuracy(), static_cast<double>(correct) / 30.0);
+  EXPECT_DOUBLE_EQ(score.mean_loss(), score.loss_sum / 30.0);
+}
+
+TEST(Lane, ScoresOfPartsAddUp) {
+  Score sum{3, 4, 1.5};
+  sum += {1, 6, 0.5};
+  EXPECT_EQ(sum.correct, 4);
+  EXPECT_EQ(sum.count, 10);
+  EXPECT_DOUBLE_EQ(sum.accuracy(), 0.4);
+  EXPECT_DOUBLE_EQ(sum.mean_loss(), 0.2);
+  EXPECT_EQ(Score{}.accuracy(), 0.0);
+  EXPECT_EQ(Score{}.mean_loss(), 0.0);
+}
+
+TEST(Lane, ScoreOfNothingIsZero) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  EXPECT_EQ(lane.score(world.test_feed, {}, 8).count, 0);
+}
+
+TEST(Lane, StopsWhenAsked) {
+  const World world;
+  std::atomic<bool> stop{false};
+  Lane lane = world.lane<TwoLayerNet>(false, &stop);
+  const State start = initial<TwoLayerNet>(world);
+  EXPECT_NO_THROW(lane.train(start, world.local(), {}, {}, kKey));
+  stop = true;
+  EXPECT_THROW(lane.train(start, world.local(), {}, {}, kKey), Interrupted);
+  EXPECT_THROW(lane.logits(world.feed, world.samples, 8), Interrupted);
+  EXPECT_THROW(lane.score(world.feed, world.local(), 8), Interrupted);
+  stop = false;
+  EXPECT_NO_THROW(lane.score(world.feed, world.local(), 8));
+}
+
+TEST(Lane, AnInterruptedTrainingLeavesNoTrace) {
+  const World world;
+  std::atomic<bool> stop{false};
+  int passes = 0;
+  const auto probe = [&] {
+    return std::make_unique<ProbeNet>(3, [&](const at::Tensor& images) {
+      stop = ++passes == 3;
+      return images.flatten(1).narrow(1, 0, 3);
+    });
+  };
+  const State start = probe()->weights().initial(1);
+  const TrainOptions options{.epochs = 2, .batch_size = 5};
+  Lane lane(probe(), world.feed, false, &stop);
+  EXPECT_THROW(lane.train(start, world.local(), options, {}, kKey), Interrupted);
+  EXPECT_EQ(passes, 3);
+  stop = false;
+  const State after = lane.train(start, world.local(), options, {}, kKey).state;
+  Lane fresh(probe(), world.feed, false, &stop);
+  EXPECT_EQ(hash(after), hash(fresh.train(start, world.local(), options, {}, kKey).state));
+}
+
+TEST(Lane, DropoutIsKeyedAndTheLanesOwn) {
+  const World world;
+  const auto lane = [&] {
+    return Lane(find_net("cnn2").make(shape_of(world.data)), world.feed, false);
+  };
+  Lane first = lane();
+  Lane second = lane();
+  const State start = find_net("cnn2").make(shape_of(world.data))->weights().initial(1);
+  const at::Generator global = at::globalContext().defaultGenerator(at::kCPU);
+  const at::Tensor global_before = global.get_state().clone();
+  // With one sample the plan is the same for every key: what differs is dropout.
+  const auto train = [&](Lane& on, const TrainKey& key) {
+    return hash(on.train(start, world.local(0, 1), {.epochs = 2}, {}, key).state);
+  };
+  const std::string expected = train(first, kKey);
+  EXPECT_EQ(train(second, kKey), expected);
+  EXPECT_EQ(train(first, kKey), expected);
+  EXPECT_NE(train(first, {6, 2, 9}), expected);
+  EXPECT_NE(train(first, {5, 3, 9}), expected);
+  EXPECT_NE(train(first, {5, 2, 8}), expected);
+  EXPECT_TRUE(at::equal(global.get_state(), global_before));
+}
+
+}  // namespace
+}  // namespace winnow
