@@ -86,8 +86,8 @@ std::vector<std::string> distortion_names() {
 }  // namespace
 
 const std::vector<DistortionInfo>& distortions() {
-  static const std::vector<DistortionInfo> kDistortions = make_distortions();
-  return kDistortions;
+  static const std::vector<DistortionInfo> all = make_distortions();
+  return all;
 }
 
 const DistortionInfo& find_distortion(std::string_view name) {
@@ -138,7 +138,7 @@ int parse_severity(std::int64_t number) {
 
 const std::vector<std::string>& distortion_set(std::string_view name) {
   // spec: input-noise-methods 1.8, A11
-  static const std::map<std::string, std::vector<std::string>, std::less<>> kSets{
+  static const std::map<std::string, std::vector<std::string>, std::less<>> sets{
       {"main", {"contrast", "gaussian_blur", "defocus_blur"}},
       {"patch", {"black", "gaussian_patch", "generative_surrogate"}},
       {"mixed",
@@ -148,8 +148,8 @@ const std::vector<std::string>& distortion_set(std::string_view name) {
        {"gaussian_noise", "shot_noise", "impulse_noise", "pixelate", "defocus_blur", "glass_blur",
         "motion_blur", "gaussian_blur", "brightness", "contrast", "saturate", "snow", "fog",
         "elastic", "spatter", "jpeg", "zoom_blur"}}};
-  const auto found = kSets.find(name);
-  if (found == kSets.end()) {
+  const auto found = sets.find(name);
+  if (found == sets.end()) {
     const std::vector<std::string> known{"main", "patch", "mixed", "all"};
     throw Error(ErrorKind::experiment, fmt::format("distortion set '{}' is not known", name),
                 suggestion(name, known));

@@ -12,8 +12,10 @@ namespace {
 
 // The map from the distorted picture back to the original, for jittered corner points.
 Affine random_inverse_affine(const ImageView& image, double jitter, Stream& stream) {
-  const auto centre_x = static_cast<double>(image.width / 2);
-  const auto centre_y = static_cast<double>(image.height / 2);
+  const std::int64_t middle_x = image.width / 2;
+  const std::int64_t middle_y = image.height / 2;
+  const auto centre_x = static_cast<double>(middle_x);
+  const auto centre_y = static_cast<double>(middle_y);
   const auto reach =
       static_cast<double>(std::max<std::int64_t>(std::min(image.height, image.width) / 3, 1));
   const std::array<Point, 3> old_points{{{centre_x + reach, centre_y + reach},

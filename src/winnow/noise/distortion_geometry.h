@@ -40,8 +40,8 @@ struct ElasticScale {
 };
 ElasticScale elastic_scale(std::int64_t height, int severity);
 
-// A random affine map, then a smooth random displacement. The corners that the map moves lie a third
-// of the shorter side from the centre.
+// A random affine map, then a smooth random displacement. The corners that the map moves lie a
+// third of the shorter side from the centre.
 void elastic(const ImageView& image, int severity, Stream& stream);  // spec: D16
 
 // The side that `length` shrinks to before it is enlarged again, at least 1.

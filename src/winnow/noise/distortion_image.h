@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -58,7 +59,7 @@ inline std::uint8_t truncate_to_byte(float unit) {
 // floor(level + 1/2), clamped to 0..255.
 inline std::uint8_t round_to_byte(double level) {
   const double clipped = level < 0.0 ? 0.0 : (level > 255.0 ? 255.0 : level);
-  return static_cast<std::uint8_t>(static_cast<int>(clipped + 0.5));
+  return static_cast<std::uint8_t>(std::floor(clipped + 0.5));
 }
 
 Plane load_plane(const ImageView& image, std::int64_t channel);                       // in [0,1]

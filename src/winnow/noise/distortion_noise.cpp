@@ -121,23 +121,23 @@ void ByteNoise::apply(const ImageView& image, Stream& stream) const {
 }
 
 void gaussian_noise(const ImageView& image, int severity, Stream& stream) {
-  static const auto kNoise = all_severities(gaussian_noise_of);
-  at_severity(kNoise, severity).apply(image, stream);
+  static const auto noise = all_severities(gaussian_noise_of);
+  at_severity(noise, severity).apply(image, stream);
 }
 
 void shot_noise(const ImageView& image, int severity, Stream& stream) {
-  static const auto kNoise = all_severities(shot_noise_of);
-  at_severity(kNoise, severity).apply(image, stream);
+  static const auto noise = all_severities(shot_noise_of);
+  at_severity(noise, severity).apply(image, stream);
 }
 
 void impulse_noise(const ImageView& image, int severity, Stream& stream) {
-  static const auto kNoise = all_severities(impulse_noise_of);
-  at_severity(kNoise, severity).apply(image, stream);
+  static const auto noise = all_severities(impulse_noise_of);
+  at_severity(noise, severity).apply(image, stream);
 }
 
 void speckle_noise(const ImageView& image, int severity, Stream& stream) {
-  static const auto kNoise = all_severities(speckle_noise_of);
-  at_severity(kNoise, severity).apply(image, stream);
+  static const auto noise = all_severities(speckle_noise_of);
+  at_severity(noise, severity).apply(image, stream);
 }
 
 void black(const ImageView& image) {
@@ -145,8 +145,8 @@ void black(const ImageView& image) {
 }
 
 void gaussian_patch(const ImageView& image, Stream& stream) {
-  static const AliasRow kRow(gaussian_patch_distribution());
-  std::generate_n(image.data, image.size(), [&stream] { return kRow.draw(stream.next_u32()); });
+  static const AliasRow row(gaussian_patch_distribution());
+  std::generate_n(image.data, image.size(), [&stream] { return row.draw(stream.next_u32()); });
 }
 
 }  // namespace winnow::distortion

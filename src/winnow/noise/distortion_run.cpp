@@ -91,10 +91,10 @@ void distort_images(at::Tensor& images, std::span<const DistortionJob> jobs, std
   if (images.numel() == 0) {
     return;
   }
-  static const std::size_t kSurrogate = distortion_id("generative_surrogate");
+  static const std::size_t surrogate = distortion_id("generative_surrogate");
   std::optional<GenerativeSurrogate> generator;
   if (std::any_of(jobs.begin(), jobs.end(),
-                  [](const DistortionJob& job) { return job.distortion == kSurrogate; })) {
+                  [](const DistortionJob& job) { return job.distortion == surrogate; })) {
     generator.emplace(seed);
   }
   auto* const bytes = images.data_ptr<std::uint8_t>();
@@ -103,7 +103,7 @@ void distort_images(at::Tensor& images, std::span<const DistortionJob> jobs, std
     ImageView image = shape;
     image.data = bytes + job.sample * shape.size();
     Stream stream(seed, "distortion", job.sample);
-    if (job.distortion != kSurrogate) {
+    if (job.distortion != surrogate) {
       distortions()[job.distortion].apply(image, job.severity, stream);
     } else if (gen_mode == GenMode::fixed) {
       generator->paint_fixed(image);

@@ -46,7 +46,7 @@ std::array<double, 3> gaussian_3(double sigma) {
 constexpr int kDefocusReach = 8;
 constexpr int kDefocusSide = 2 * kDefocusReach + 1;
 
-std::size_t defocus_cell(int y, int x) {
+std::size_t defocus_cell(std::int64_t y, std::int64_t x) {
   return static_cast<std::size_t>((y + kDefocusReach) * kDefocusSide + x + kDefocusReach);
 }
 
@@ -99,7 +99,7 @@ std::int64_t border_index(std::int64_t index, std::int64_t length, Border border
 }
 
 std::vector<float> gaussian_kernel(double sigma, double truncate) {
-  const auto radius = static_cast<std::int64_t>(truncate * sigma + 0.5);
+  const auto radius = static_cast<std::int64_t>(std::floor(truncate * sigma + 0.5));
   if (radius == 0) {
     return {1.0F};
   }
@@ -186,10 +186,9 @@ std::vector<double> defocus_kernel(int severity) {
   for (int y = -kDefocusReach + 1; y < kDefocusReach; ++y) {
     for (int x = -kDefocusReach + 1; x < kDefocusReach; ++x) {
       double sum = 0.0;
-      for (int i = -1; i <= 1; ++i) {
-        for (int j = -1; j <= 1; ++j) {
-          sum += soft[static_cast<std::size_t>(i + 1)] * soft[static_cast<std::size_t>(j + 1)] *
-                 sharp[defocus_cell(y + i, x + j)];
+      for (std::size_t i = 0; i < 3; ++i) {
+        for (std::size_t j = 0; j < 3; ++j) {
+          sum += soft[i] * soft[j] * sharp[defocus_cell(y - 1, x - 1) + i * kDefocusSide + j];
         }
       }
       kernel[defocus_cell(y, x)] = sum;
@@ -199,10 +198,10 @@ std::vector<double> defocus_kernel(int severity) {
 }
 
 const std::vector<Tap>& defocus_taps(int severity) {
-  static const PerSeverity<std::vector<Tap>> kTaps{
+  static const PerSeverity<std::vector<Tap>> taps{
       taps_of(defocus_kernel(1)), taps_of(defocus_kernel(2)), taps_of(defocus_kernel(3)),
       taps_of(defocus_kernel(4)), taps_of(defocus_kernel(5))};
-  return at_severity(kTaps, severity);
+  return at_severity(taps, severity);
 }
 
 }  // namespace winnow::distortion

@@ -72,8 +72,8 @@ std::vector<BoxSpan> box_spans(std::int64_t length, std::int64_t new_length) {
   std::vector<BoxSpan> spans(static_cast<std::size_t>(new_length));
   for (std::int64_t i = 0; i < new_length; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * scale;
-    const auto first = static_cast<std::int64_t>(centre - support + 0.5);
-    const auto last = static_cast<std::int64_t>(centre + support + 0.5);
+    const auto first = static_cast<std::int64_t>(std::floor(centre - support + 0.5));
+    const auto last = static_cast<std::int64_t>(std::floor(centre + support + 0.5));
     spans[static_cast<std::size_t>(i)] = {std::max<std::int64_t>(first, 0), std::min(last, length)};
   }
   return spans;
@@ -100,13 +100,13 @@ Plane zoom(const Plane& plane, double factor) {
 }
 
 std::vector<double> zoom_factors(int severity) {
-  constexpr PerSeverity<int> kCounts{7, 12, 16, 21, 26};
+  constexpr PerSeverity<std::size_t> kCounts{7, 12, 16, 21, 26};
   // The step as floating point sees it, 1.01 - 1: the last factor of severity 5 is then a hair
   // above 1.25, which rounds 26 * 1.25 up to 33 where snow's exact 1.25 gives 32.
   constexpr double kStep = 1.01 - 1.0;
-  std::vector<double> factors;
-  for (int i = 0; i < at_severity(kCounts, severity); ++i) {
-    factors.push_back(1.0 + i * kStep);
+  std::vector<double> factors(at_severity(kCounts, severity));
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    factors[i] = 1.0 + static_cast<double>(i) * kStep;
   }
   return factors;
 }

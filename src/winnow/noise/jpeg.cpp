@@ -195,20 +195,20 @@ JpegTable jpeg_chroma_table(int quality) {
 }
 
 void jpeg_block(std::span<double, 64> levels, const JpegTable& table) {
-  static const Transform kTransform;
+  static const Transform transform;
   Square block{};
   Square half{};
   std::transform(levels.begin(), levels.end(), block.begin(),
                  [](double level) { return level - 128.0; });
-  multiply(kTransform.cosine.data(), block.data(), half.data());
-  multiply(half.data(), kTransform.transposed.data(), block.data());
+  multiply(transform.cosine.data(), block.data(), half.data());
+  multiply(half.data(), transform.transposed.data(), block.data());
   for (std::size_t i = 0; i < block.size(); ++i) {
-    const double coefficient = block[i] * kTransform.norm[i] / table[i];
+    const double coefficient = block[i] * transform.norm[i] / table[i];
     const double whole = std::trunc(coefficient + std::copysign(0.5, coefficient));
-    block[i] = whole * table[i] * kTransform.norm[i];
+    block[i] = whole * table[i] * transform.norm[i];
   }
-  multiply(kTransform.transposed.data(), block.data(), half.data());
-  multiply(half.data(), kTransform.cosine.data(), block.data());
+  multiply(transform.transposed.data(), block.data(), half.data());
+  multiply(half.data(), transform.cosine.data(), block.data());
   std::transform(block.begin(), block.end(), levels.begin(),
                  [](double value) { return static_cast<double>(round_to_byte(value + 128.0)); });
 }

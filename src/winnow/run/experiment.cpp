@@ -78,8 +78,9 @@ void anchor_path(Json& table, const char* key, const std::filesystem::path& fold
   const std::filesystem::path path = text;
   if (!text.empty() && !text.starts_with("~/") && path.is_relative()) {
     std::error_code ignored;
-    const std::filesystem::path base =
-        std::filesystem::exists(path, ignored) ? std::filesystem::current_path() : folder;
+    const bool beside_file = !std::filesystem::exists(path, ignored) &&
+                             std::filesystem::exists(folder / path, ignored);
+    const std::filesystem::path base = beside_file ? folder : std::filesystem::current_path();
     *value = (base / path).lexically_normal().string();
   }
 }

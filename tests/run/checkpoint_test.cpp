@@ -1,0 +1,212 @@
+#include "winnow/run/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "run/small_run.h"
+#include "winnow/model/safetensors.h"
+
+namespace winnow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+Checkpoint sample_checkpoint(std::int64_t rounds = 3) {
+  Checkpoint checkpoint;
+  checkpoint.experiment_hash = "experiment";
+  checkpoint.rounds_done = rounds;
+  checkpoint.global = state_of({1.5F, -2.0F, 3.25F}, {0.5F}, {7.0F});
+  checkpoint.method.values = {{"stage", 2}, {"flagged", {1, 4}}};
+  checkpoint.method.tensors["sum/of/all"] = at::arange(4, at::kDouble);
+  ClientMemory relabelled;
+  relabelled.labels = Labels{3, 1, 2};
+  relabelled.archive.tensors["a/b"] = at::ones({2, 2});
+  relabelled.archive.values = {{"times", 5}};
+  checkpoint.clients[12] = relabelled;
+  ClientMemory values_only;
+  values_only.archive.values = {{"x", 0.25}};
+  checkpoint.clients[0] = values_only;
+  ClientMemory emptied;
+  emptied.labels = Labels{};
+  checkpoint.clients[7] = emptied;
+  checkpoint.traffic = {30, 100, 200, 300, 1.25};
+  checkpoint.history = Json::array({{{"round", 1}, {"loss", nullptr}}});
+  checkpoint.events_size = 1234;
+  checkpoint.wall_seconds = 9.5;
+  return checkpoint;
+}
+
+std::string load_error(const fs::path& folder, const std::string& hash = "experiment",
+                       LayoutPtr layout = sample_checkpoint().global.layout) {
+  return error_text([&] { load_checkpoint(folder, hash, layout); });
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+fs::path file_of(const fs::path& folder) {
+  return folder / names_in(folder).at(0);
+}
+
+TEST(Checkpoint, ComesBackAsItWasSaved) {
+  const TestFolder folder;
+  const Checkpoint saved = sample_checkpoint();
+  save_checkpoint(folder.path(), saved);
+  const auto loaded = load_checkpoint(folder.path(), "experiment", saved.global.layout);
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->rounds_done, 3);
+  EXPECT_EQ(hash(loaded->global), hash(saved.global));
+  EXPECT_EQ(loaded->method.values, saved.method.values);
+  ASSERT_EQ(loaded->method.tensors.size(), 1U);
+  EXPECT_TRUE(at::equal(loaded->method.tensors.at("sum/of/all"), at::arange(4, at::kDouble)));
+  ASSERT_EQ(loaded->clients.size(), 3U);
+  const ClientMemory& client = loaded->clients.at(12);
+  EXPECT_EQ(client.labels, (Labels{3, 1, 2}));
+  EXPECT_EQ(client.archive.values, saved.clients.at(12).archive.values);
+  EXPECT_TRUE(at::equal(client.archive.tensors.at("a/b"), at::ones({2, 2})));
+  EXPECT_EQ(loaded->clients.at(0).labels, std::nullopt);
+  EXPECT_EQ(loaded->clients.at(0).archive.values.at("x"), 0.25);
+  EXPECT_EQ(loaded->clients.at(7).labels, Labels{});
+  EXPECT_EQ(loaded->traffic.participations, 30);
+  EXPECT_EQ(loaded->traffic.bytes_down, 100);
+  EXPECT_EQ(loaded->traffic.bytes_up, 200);
+  EXPECT_EQ(loaded->traffic.client_steps, 300);
+  EXPECT_EQ(loaded->traffic.train_seconds, 1.25);
+  EXPECT_EQ(loaded->history, saved.history);
+  EXPECT_EQ(loaded->events_size, 1234U);
+  EXPECT_EQ(loaded->wall_seconds, 9.5);
+}
+
+TEST(Checkpoint, IsNothingWhereThereIsNone) {
+  const TestFolder folder;
+  const LayoutPtr layout = sample_checkpoint().global.layout;
+  EXPECT_EQ(load_checkpoint(folder.path(), "experiment", layout), std::nullopt);
+  EXPECT_EQ(load_checkpoint(folder / "not there", "experiment", layout), std::nullopt);
+}
+
+TEST(Checkpoint, TheNewestIsKeptAndOlderOnesAreRemoved) {
+  const TestFolder folder;
+  save_checkpoint(folder / "c", sample_checkpoint(9));
+  save_checkpoint(folder / "c", sample_checkpoint(10));
+  EXPECT_THAT(names_in(folder / "c"), ElementsAre("round-000000010.safetensors"));
+  // Killed between writing the new one and removing the old one: the newest counts.
+  save_checkpoint(folder / "d", sample_checkpoint(9));
+  fs::copy_file(folder / "d/round-000000009.safetensors", folder / "c/round-000000009.safetensors");
+  EXPECT_EQ(load_checkpoint(folder / "c", "experiment", sample_checkpoint().global.layout)
+                ->rounds_done,
+            10);
+}
+
+TEST(Checkpoint, AHalfWrittenFileOfAKilledProcessIsIgnoredAndThenRemoved) {
+  const TestFolder folder;
+  write_file_whole(folder / "round-000000099.safetensors.4711.tmp", "half");
+  EXPECT_EQ(load_checkpoint(folder.path(), "experiment", sample_checkpoint().global.layout),
+            std::nullopt);
+  save_checkpoint(folder.path(), sample_checkpoint());
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("round-000000003.safetensors"));
+}
+
+TEST(Checkpoint, ADamagedFileIsRefusedByName) {
+  const TestFolder folder;
+  save_checkpoint(folder.path(), sample_checkpoint());
+  const fs::path path = file_of(folder.path());
+  const std::string bytes = read_file(path);
+  const std::string start = "checkpoint " + path.string() + ": ";
+  for (const std::size_t keep : {std::size_t{0}, std::size_t{7}, bytes.size() / 2,
+                                 bytes.size() - 1}) {
+    write_file_whole(path, bytes.substr(0, keep));
+    EXPECT_THAT(load_error(folder.path()), HasSubstr(start)) << keep;
+    EXPECT_THAT(load_error(folder.path()), HasSubstr("| delete the file to start the run")) << keep;
+  }
+  write_file_whole(path, "not a checkpoint at all");
+  EXPECT_EQ(error_kind([&] {
+              load_checkpoint(folder.path(), "experiment", sample_checkpoint().global.layout);
+            }),
+            ErrorKind::run);
+}
+
+// Every fault that a forged file can have ends in one line.
+TEST(Checkpoint, ContentThatDoesNotFitIsRefusedInOneLine) {
+  const TestFolder folder;
+  save_checkpoint(folder.path(), sample_checkpoint());
+  const fs::path path = file_of(folder.path());
+  const TensorFile good = load_tensors(path);
+  const auto with = [&](const std::function<void(TensorFile&, Json&)>& change) {
+    TensorFile file = good;
+    Json json = Json::parse(file.metadata.at("winnow_checkpoint"));
+    change(file, json);
+    file.metadata["winnow_checkpoint"] = json.dump();
+    save_tensors(path, file);
+    const std::string text = load_error(folder.path());
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    return text;
+  };
+  EXPECT_EQ(with([](TensorFile&, Json&) {}), "no error");
+  EXPECT_THAT(with([](TensorFile& file, Json&) {
+                file.tensors["global"] = file.tensors["global"] + 1.0;
+              }),
+              HasSubstr("its model does not have the hash it was saved with"));
+  EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors.erase("global"); }),
+              HasSubstr("its model does not fit the experiment's"));
+  EXPECT_THAT(with([](TensorFile& file, Json&) {
+                file.tensors["global"] = file.tensors["global"].to(at::kDouble);
+              }),
+              HasSubstr("its model does not fit the experiment's"));
+  EXPECT_THAT(with([](TensorFile& file, Json&) {
+                file.tensors["global"] = file.tensors["global"].view({1, -1});
+              }),
+              HasSubstr("its model does not fit the experiment's"));
+  EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors["client/12"] = at::ones({3}); }),
+              HasSubstr("tensor 'client/12' does not hold labels"));
+  EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors["client/99/x"] = at::ones({3}); }),
+              HasSubstr("tensor 'client/99/x' belongs to no client"));
+  EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors["client/x"] = at::ones({3}); }),
+              HasSubstr("tensor 'client/x' belongs to no client"));
+  EXPECT_THAT(with([](TensorFile&, Json& json) { json["version"] = 2; }),
+              HasSubstr("it was written by another version of winnow"));
+  EXPECT_THAT(with([](TensorFile&, Json& json) { json.erase("traffic"); }),
+              HasSubstr("traffic"));
+  EXPECT_THAT(with([](TensorFile&, Json& json) { json["clients"]["x"] = 1; }),
+              HasSubstr("checkpoint "));
+  TensorFile bare = good;
+  bare.metadata.clear();
+  save_tensors(path, bare);
+  EXPECT_THAT(load_error(folder.path()), HasSubstr("it is not a checkpoint"));
+}
+
+TEST(Checkpoint, AnotherExperimentIsRefused) {
+  const TestFolder folder;
+  save_checkpoint(folder.path(), sample_checkpoint());
+  const std::string expected = "checkpoint " + file_of(folder.path()).string() +
+                               " was made under another experiment | restore the run's "
+                               "experiment.toml, or start a new run with --out";
+  EXPECT_EQ(load_error(folder.path(), "other"), expected);
+  // Also when the other experiment has another model: the cause is named, not the consequence.
+  EXPECT_EQ(load_error(folder.path(), "other", state_of({1.0F}).layout), expected);
+}
+
+TEST(Checkpoint, AModelOfAnotherLayoutIsRefused) {
+  const TestFolder folder;
+  save_checkpoint(folder.path(), sample_checkpoint());
+  EXPECT_THAT(load_error(folder.path(), "experiment", state_of({1.0F, 2.0F}).layout),
+              HasSubstr("its model does not fit the experiment's"));
+}
+
+TEST(Checkpoint, AFolderThatCannotBeWrittenIsOneClearLine) {
+  const TestFolder folder;
+  write_file_whole(folder / "file", "");
+  EXPECT_THAT(error_text([&] { save_checkpoint(folder / "file", sample_checkpoint()); }),
+              HasSubstr("cannot write " + (folder / "file").string()));
+}
+
+}  // namespace
+}  // namespace winnow

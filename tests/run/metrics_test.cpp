@@ -1,0 +1,114 @@
+#include "winnow/run/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "winnow/base/random.h"
+#include "winnow/base/text.h"
+
+namespace winnow {
+namespace {
+
+// Rounds with these accuracies and ten participations each; nothing where it was not evaluated.
+History history_of(const std::vector<std::optional<double>>& accuracies) {
+  History history;
+  for (const std::optional<double>& accuracy : accuracies) {
+    RoundRecord record;
+    record.round = static_cast<std::int64_t>(history.size()) + 1;
+    record.accuracy = accuracy;
+    record.traffic.participations = 10 * record.round;
+    record.hash = "h";
+    history.push_back(record);
+  }
+  return history;
+}
+
+TEST(Metrics, BestLastAndMeanOfTheLastTen) {
+  History history = history_of({0.9, 0.1, 0.2});
+  EXPECT_DOUBLE_EQ(accuracies(history).best, 0.9);
+  EXPECT_DOUBLE_EQ(accuracies(history).last, 0.2);
+  EXPECT_DOUBLE_EQ(accuracies(history).last10, 0.4);
+  history = history_of({0.9, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.3});
+  EXPECT_DOUBLE_EQ(accuracies(history).best, 0.9);
+  EXPECT_NEAR(accuracies(history).last10, 0.16, 1e-12);
+}
+
+TEST(Metrics, RoundsWithoutEvaluationDoNotCount) {
+  const History history = history_of({std::nullopt, 0.4, std::nullopt, 0.2, std::nullopt});
+  EXPECT_DOUBLE_EQ(accuracies(history).best, 0.4);
+  EXPECT_DOUBLE_EQ(accuracies(history).last, 0.2);
+  EXPECT_DOUBLE_EQ(accuracies(history).last10, 0.3);
+}
+
+TEST(Metrics, WithoutAnyEvaluationAllAreZero) {
+  EXPECT_EQ(accuracies({}).best, 0.0);
+  EXPECT_EQ(accuracies(history_of({std::nullopt})).last10, 0.0);
+}
+
+// spec: partitions, checks for the metric code
+TEST(Metrics, BestIsAtLeastLast10WhichIsAtLeastTheMinimum) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    Stream stream(seed, "metrics-test");
+    std::vector<std::optional<double>> values;
+    for (std::uint64_t i = 0; i <= seed; ++i) {
+      values.emplace_back(stream.uniform());
+    }
+    const Accuracies measured = accuracies(history_of(values));
+    EXPECT_GE(measured.best, measured.last10) << "seed " << seed;
+    EXPECT_GE(measured.last10, **std::ranges::min_element(values)) << "seed " << seed;
+  }
+}
+
+// spec: partitions M, targeted cost
+TEST(Metrics, TargetedCostIsTheParticipationsUntilTheTargetFirstHolds) {
+  const History history = history_of({0.60, 0.64, 0.66, 0.65});
+  EXPECT_EQ(targeted_cost(history, 0.65), 30);
+  EXPECT_EQ(targeted_cost(history, 0.60), 10);
+  EXPECT_EQ(targeted_cost(history, 0.67), std::nullopt);
+  EXPECT_EQ(targeted_cost({}, 0.0), std::nullopt);
+  EXPECT_EQ(targeted_cost(history_of({std::nullopt, 0.7}), 0.5), 20);
+}
+
+TEST(Metrics, CsvLeavesWhatWasNotMeasuredEmpty) {
+  History history = history_of({std::nullopt, 0.25});
+  history[1].loss = std::numeric_limits<double>::infinity();
+  history[1].traffic = {20, 300, 400, 7, 1.5};
+  history[1].seconds = 2.0;
+  EXPECT_EQ(metrics_csv(history),
+            "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds\n"
+            "1,,,10,0,0,0,0.000\n"
+            "2,0.25,,20,400,300,7,2.000\n");
+  EXPECT_EQ(split(metrics_csv({}), '\n').size(), 2U);
+}
+
+TEST(Metrics, ARecordSurvivesJson) {
+  RoundRecord record{3, 1.0 / 3.0, 2.5, {4, 5, 6, 7, 0.1}, 9.75, "abc"};
+  EXPECT_EQ(RoundRecord::from_json(Json::parse(record.to_json().dump())).to_json(),
+            record.to_json());
+  EXPECT_EQ(RoundRecord::from_json(record.to_json()).accuracy, 1.0 / 3.0);
+}
+
+TEST(Metrics, ALossThatIsNotFiniteIsNullInJsonAndAbsentAfterwards) {
+  for (const double loss : {std::numeric_limits<double>::infinity(),
+                            std::numeric_limits<double>::quiet_NaN()}) {
+    RoundRecord record;
+    record.accuracy = 0.1;
+    record.loss = loss;
+    const Json json = Json::parse(record.to_json().dump());
+    EXPECT_TRUE(json.at("loss").is_null());
+    EXPECT_EQ(RoundRecord::from_json(json).loss, std::nullopt);
+    EXPECT_EQ(RoundRecord::from_json(json).accuracy, 0.1);
+    EXPECT_EQ(metrics_csv({RoundRecord::from_json(json)}), metrics_csv({record}));
+  }
+}
+
+TEST(Metrics, ARecordWithoutItsFieldsIsRefused) {
+  EXPECT_THROW(RoundRecord::from_json(Json::parse(R"({"round":1})")), Json::exception);
+  EXPECT_THROW(RoundRecord::from_json(Json::parse("[]")), Json::exception);
+}
+
+}  // namespace
+}  // namespace winnow
