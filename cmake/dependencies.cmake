@@ -13,6 +13,13 @@ endif()
 
 find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
+# Newer LibTorch brings headers of its own fmt, which hide the system's: then no fmt library is linked.
+set(WINNOW_FMT fmt::fmt)
+foreach(directory ${TORCH_INCLUDE_DIRS})
+  if(EXISTS ${directory}/fmt/format.h AND NOT directory STREQUAL "/usr/include")
+    set(WINNOW_FMT fmt::fmt-header-only)
+  endif()
+endforeach()
 find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
 find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)

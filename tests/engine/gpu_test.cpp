@@ -29,7 +29,9 @@ Experiment small_experiment(const std::string& model, std::int64_t channels, std
   experiment.federation.clients = 6;
   experiment.federation.fraction = 0.5;
   experiment.model.name = model;
-  experiment.train.epochs = 2;
+  experiment.train.epochs = 3;
+  experiment.train.lr = 0.05;
+  experiment.train.momentum = 0.9;
   return experiment;
 }
 
@@ -40,8 +42,9 @@ void expect_agreement(const Experiment& experiment) {
   for (std::int64_t round = 0; round < experiment.rounds; ++round) {
     const RoundRecord cpu = on_cpu.play().record;
     const RoundRecord gpu = on_gpu.play().record;
-    const double apart = (on_cpu.global().flat - on_gpu.global().flat.cpu()).abs().max().item<double>();
-    RecordProperty("largest weight difference in round " + std::to_string(round + 1),
+    const double apart =
+        (on_cpu.global().flat - on_gpu.global().flat.cpu()).abs().max().item<double>();
+    ::testing::Test::RecordProperty("largest weight difference in round " + std::to_string(round + 1),
                    std::to_string(apart));
     std::printf("%s round %d: weights differ by %.2e, accuracy %.4f / %.4f\n",
                 experiment.model.name.c_str(), static_cast<int>(round + 1), apart, *cpu.accuracy,
@@ -60,7 +63,9 @@ class Gpu : public ::testing::Test {
   }
 };
 
-TEST_F(Gpu, AgreesWithTheCpuOnLenet) { expect_agreement(small_experiment("lenet5", 1, 28, false)); }
+TEST_F(Gpu, AgreesWithTheCpuOnLenet) {
+  expect_agreement(small_experiment("lenet5", 1, 28, false));
+}
 
 TEST_F(Gpu, AgreesWithTheCpuWithAugmentation) {
   expect_agreement(small_experiment("lenet5", 3, 32, true));

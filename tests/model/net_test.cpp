@@ -1,5 +1,6 @@
 // Networks over flat buffers: gradients, running statistics, initial values.
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -139,7 +140,7 @@ TEST_P(NetGradient, AgreesWithFiniteDifferencesAndReachesEveryParameter) {
   }
   const double slope = bound.gradient.dot(direction).item<double>();
 
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   constexpr double kStep = 1e-9;  // larger steps cross kinks of the ReLUs of deep nets
   const auto loss_at = [&](double step) {
     bound.state.flat.copy_(start);
@@ -193,7 +194,7 @@ TEST(Net, TrainingMovesRunningStatisticsInTheFlatBufferAndNothingElse) {
 
 TEST(Net, DropoutComesFromThePassAndOnlyInTraining) {
   BoundNet bound = bound_net("cnn2", {10, 3, 32, 32});
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   const at::Tensor images = noise({2, 3, 32, 32}, 3);
   const auto with_seed = [&](std::uint64_t seed, bool training) {
     const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);

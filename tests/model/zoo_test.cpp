@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -214,7 +215,7 @@ TEST(Zoo, ForwardGivesOneRowOfLogitsPerImage) {
     const NetInfo& info = find_net(name);
     const std::int64_t size = info.resize > 0 ? info.resize : 32;
     BoundNet bound = bound_net(name, {10, 3, 32, 32});
-    const at::NoGradGuard no_grad;
+    const c10::NoGradGuard no_grad;
     const at::Tensor images = noise({2, 3, size, size}, 5);
     const at::Tensor features = bound.net->features(images, {});
     const at::Tensor logits = bound.net->logits(features);
@@ -242,7 +243,7 @@ TEST(Zoo, PermutingTheRowsOfTheHeadPermutesTheLogits) {
     const NetInfo& info = find_net(name);
     const std::int64_t size = info.resize > 0 ? info.resize : 32;
     BoundNet bound = bound_net(name, {10, 3, 32, 32});
-    const at::NoGradGuard no_grad;
+    const c10::NoGradGuard no_grad;
     const at::Tensor features = bound.net->features(noise({2, 3, size, size}, 5), {});
     const at::Tensor before = bound.net->logits(features);
     const at::Tensor order = at::tensor({3, 1, 4, 0, 5, 9, 2, 6, 8, 7}, at::kLong);
@@ -259,7 +260,7 @@ TEST(Zoo, PermutingTheRowsOfTheHeadPermutesTheLogits) {
 // spec: label noise B.8 #8
 TEST(Cnn4, ScalingAConvolutionDoesNotChangeTheLogits) {
   BoundNet bound = bound_net("cnn4", {10, 3, 32, 32});
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   const at::Tensor images = noise({8, 3, 32, 32}, 5);
   const at::Tensor before = bound.net->forward(images, {});
   bound.weight("features.1.0.weight").mul_(10);
@@ -269,7 +270,7 @@ TEST(Cnn4, ScalingAConvolutionDoesNotChangeTheLogits) {
 
 TEST(Cnn4, TheLogitsOfAnImageDependOnItsBatchAlsoOutsideOfTraining) {
   BoundNet bound = bound_net("cnn4", {10, 3, 32, 32});
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   const at::Tensor image = noise({1, 3, 32, 32}, 5);
   const auto scored_with = [&](std::uint64_t seed) {
     return bound.net->forward(at::cat({image, noise({7, 3, 32, 32}, seed)}), {}).select(0, 0);
@@ -280,7 +281,7 @@ TEST(Cnn4, TheLogitsOfAnImageDependOnItsBatchAlsoOutsideOfTraining) {
 
 TEST(Resnet18, TheLogitsOfAnImageDoNotDependOnItsBatchOutsideOfTraining) {
   BoundNet bound = bound_net("resnet18", {10, 3, 16, 16});
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   const at::Tensor images = noise({4, 3, 16, 16}, 5);
   EXPECT_TRUE(at::allclose(bound.net->forward(images, {}).narrow(0, 0, 1),
                            bound.net->forward(images.narrow(0, 0, 1), {}), 1e-4, 1e-5));

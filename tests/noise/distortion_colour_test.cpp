@@ -7,7 +7,6 @@
 namespace winnow::distortion {
 namespace {
 
-using testing_pictures::natural;
 using testing_pictures::Picture;
 
 void expect_colour(const Rgb& colour, double r, double g, double b) {

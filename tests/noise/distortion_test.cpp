@@ -1,6 +1,7 @@
 #include "winnow/noise/distortion.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -14,7 +14,6 @@ namespace winnow::distortion {
 namespace {
 
 using testing_pictures::flat;
-using testing_pictures::natural;
 using testing_pictures::Picture;
 
 // spec: C5

@@ -88,7 +88,7 @@ TEST(GaussianFilter, RepeatsTheEdge) {
 
 // spec: D6
 TEST(DefocusKernel, HasTheWorkedWeights) {
-  const auto cell = [](int severity, int y, int x) {
+  const auto cell = [](int severity, std::int64_t y, std::int64_t x) {
     return defocus_kernel(severity)[static_cast<std::size_t>((y + 8) * 17 + x + 8)];
   };
   const std::array<std::array<double, 3>, 3> worked{
@@ -205,9 +205,9 @@ TEST(Zoom, OneIsTheIdentityAndARampIsStretchedWithCornersAligned) {
 
 // spec: C8
 TEST(BoxResize, ReducesTheWorkedRamp) {
-  std::vector<std::uint8_t> ramp;
-  for (int j = 0; j < 32; ++j) {
-    ramp.push_back(static_cast<std::uint8_t>(8 * j));
+  std::vector<std::uint8_t> ramp(32);
+  for (std::size_t j = 0; j < 32; ++j) {
+    ramp[j] = static_cast<std::uint8_t>(8 * j);
   }
   EXPECT_THAT(resize_box(ramp, 1, 32, 1, 20),
               ElementsAre(4, 16, 28, 40, 52, 68, 80, 92, 104, 116, 132, 144, 156, 168, 180, 196,

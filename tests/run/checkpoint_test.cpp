@@ -101,9 +101,9 @@ TEST(Checkpoint, TheNewestIsKeptAndOlderOnesAreRemoved) {
   // Killed between writing the new one and removing the old one: the newest counts.
   save_checkpoint(folder / "d", sample_checkpoint(9));
   fs::copy_file(folder / "d/round-000000009.safetensors", folder / "c/round-000000009.safetensors");
-  EXPECT_EQ(load_checkpoint(folder / "c", "experiment", sample_checkpoint().global.layout)
-                ->rounds_done,
-            10);
+  EXPECT_EQ(
+      load_checkpoint(folder / "c", "experiment", sample_checkpoint().global.layout)->rounds_done,
+      10);
 }
 
 TEST(Checkpoint, AHalfWrittenFileOfAKilledProcessIsIgnoredAndThenRemoved) {
@@ -121,8 +121,8 @@ TEST(Checkpoint, ADamagedFileIsRefusedByName) {
   const fs::path path = file_of(folder.path());
   const std::string bytes = read_file(path);
   const std::string start = "checkpoint " + path.string() + ": ";
-  for (const std::size_t keep : {std::size_t{0}, std::size_t{7}, bytes.size() / 2,
-                                 bytes.size() - 1}) {
+  for (const std::size_t keep :
+       {std::size_t{0}, std::size_t{7}, bytes.size() / 2, bytes.size() - 1}) {
     write_file_whole(path, bytes.substr(0, keep));
     EXPECT_THAT(load_error(folder.path()), HasSubstr(start)) << keep;
     EXPECT_THAT(load_error(folder.path()), HasSubstr("| delete the file to start the run")) << keep;
@@ -151,10 +151,9 @@ TEST(Checkpoint, ContentThatDoesNotFitIsRefusedInOneLine) {
     return text;
   };
   EXPECT_EQ(with([](TensorFile&, Json&) {}), "no error");
-  EXPECT_THAT(with([](TensorFile& file, Json&) {
-                file.tensors["global"] = file.tensors["global"] + 1.0;
-              }),
-              HasSubstr("its model does not have the hash it was saved with"));
+  EXPECT_THAT(
+      with([](TensorFile& file, Json&) { file.tensors["global"] = file.tensors["global"] + 1.0; }),
+      HasSubstr("its model does not have the hash it was saved with"));
   EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors.erase("global"); }),
               HasSubstr("its model does not fit the experiment's"));
   EXPECT_THAT(with([](TensorFile& file, Json&) {
@@ -173,8 +172,7 @@ TEST(Checkpoint, ContentThatDoesNotFitIsRefusedInOneLine) {
               HasSubstr("tensor 'client/x' belongs to no client"));
   EXPECT_THAT(with([](TensorFile&, Json& json) { json["version"] = 2; }),
               HasSubstr("it was written by another version of winnow"));
-  EXPECT_THAT(with([](TensorFile&, Json& json) { json.erase("traffic"); }),
-              HasSubstr("traffic"));
+  EXPECT_THAT(with([](TensorFile&, Json& json) { json.erase("traffic"); }), HasSubstr("traffic"));
   EXPECT_THAT(with([](TensorFile&, Json& json) { json["clients"]["x"] = 1; }),
               HasSubstr("checkpoint "));
   TensorFile bare = good;

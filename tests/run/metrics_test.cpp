@@ -92,8 +92,8 @@ TEST(Metrics, ARecordSurvivesJson) {
 }
 
 TEST(Metrics, ALossThatIsNotFiniteIsNullInJsonAndAbsentAfterwards) {
-  for (const double loss : {std::numeric_limits<double>::infinity(),
-                            std::numeric_limits<double>::quiet_NaN()}) {
+  for (const double loss :
+       {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     RoundRecord record;
     record.accuracy = 0.1;
     record.loss = loss;

@@ -1,5 +1,5 @@
-// What the tests of this layer share: an experiment of a fraction of a second, a method with state on
-// both sides of the boundary, and a folder that is gone afterwards.
+// What the tests of this layer share: an experiment of a fraction of a second, a method with state
+// on both sides of the boundary, and a folder that is gone afterwards.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -91,25 +91,25 @@ class Remembering final : public FedAvg {
   explicit Remembering(Hook hook) : hook_(std::move(hook)) {}
 
   std::unique_ptr<ClientSide> client_side() const override {
-    return std::make_unique<ScriptedClient>([hook = hook_](const Message& task,
-                                                           ClientContext& context) {
-      const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
-      if (hook) {
-        hook(round, context.id());
-      }
-      ClientMemory& memory = context.memory();
-      const int times = memory.archive.values.value("times", 0) + 1;
-      memory.archive.values["times"] = times;
-      memory.archive.tensors["trace"] = at::full({2}, times);
-      const LocalSet set = context.local_set();
-      Labels labels(set.labels.begin(), set.labels.end());
-      labels.front() = (labels.front() + 1) % 4;
-      memory.labels = labels;
-      TrainOutcome outcome = context.train(task.get<State>("model"), round, {});
-      return Message("train_done")
-          .set("model", std::move(outcome.state))
-          .set("samples", static_cast<std::uint32_t>(context.size()));
-    });
+    return std::make_unique<ScriptedClient>(
+        [hook = hook_](const Message& task, ClientContext& context) {
+          const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+          if (hook) {
+            hook(round, context.id());
+          }
+          ClientMemory& memory = context.memory();
+          const int times = memory.archive.values.value("times", 0) + 1;
+          memory.archive.values["times"] = times;
+          memory.archive.tensors["trace"] = at::full({2}, times);
+          const LocalSet set = context.local_set();
+          Labels labels(set.labels.begin(), set.labels.end());
+          labels.front() = (labels.front() + 1) % 4;
+          memory.labels = labels;
+          TrainOutcome outcome = context.train(task.get<State>("model"), round, {});
+          return Message("train_done")
+              .set("model", std::move(outcome.state))
+              .set("samples", static_cast<std::uint32_t>(context.size()));
+        });
   }
 
   void play(std::int64_t round, Server& server) override {

@@ -55,8 +55,8 @@ TEST(Toml, ValuesKeepTheirTypes) {
 }
 
 TEST(Toml, WritingShowsPlainValuesFirstAndThenTables) {
-  const Json tree = Json::parse(
-      R"({"data":{"name":"x"},"seed":1,"noise":[{"rho":0.5},{"rho":1.0}],"empty":[]})");
+  const Json tree =
+      Json::parse(R"({"data":{"name":"x"},"seed":1,"noise":[{"rho":0.5},{"rho":1.0}],"empty":[]})");
   EXPECT_EQ(write_toml(tree),
             "seed = 1\nempty = []\n"
             "\n[data]\nname = \"x\"\n"

@@ -1,6 +1,7 @@
 #include "winnow/train/lane.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -86,7 +87,7 @@ std::vector<at::Tensor> train_long_hand(const World& world, const State& start, 
     const at::Tensor hidden = at::linear(x, weights[0], weights[1]).tanh();
     const at::Tensor logits = at::linear(hidden, weights[2], weights[3]);
     at::cross_entropy_loss(logits, plan.label.narrow(0, batch.start, batch.size)).backward();
-    const at::NoGradGuard no_gradient;
+    const c10::NoGradGuard no_gradient;
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const at::Tensor anchor = start.view(start.layout->slots()[i]);
       const at::Tensor gradient =

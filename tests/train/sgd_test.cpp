@@ -46,15 +46,15 @@ TEST(Sgd, FollowsPyTorchWithMomentumAndWeightDecay) {
   const SgdOptions options{.lr = 0.5, .momentum = 0.9, .weight_decay = 0.1};
   Trainer trainer({1.0F, -2.0F});
   trainer.step({2.0F, 0.0F}, options);  // g = 2.1, -0.2; v = g
-  EXPECT_FLOAT_EQ(trainer.weight(0), -0.05F);
-  EXPECT_FLOAT_EQ(trainer.weight(1), -1.9F);
+  EXPECT_NEAR(trainer.weight(0), -0.05, 1e-6);
+  EXPECT_NEAR(trainer.weight(1), -1.9, 1e-6);
   trainer.step({-1.0F, 0.0F}, options);  // g = -1.005, -0.19; v = 0.885, -0.37
-  EXPECT_FLOAT_EQ(trainer.velocity[0].item<float>(), 0.885F);
-  EXPECT_FLOAT_EQ(trainer.weight(0), -0.4925F);
-  EXPECT_FLOAT_EQ(trainer.weight(1), -1.715F);
+  EXPECT_NEAR(trainer.velocity[0].item<float>(), 0.885, 1e-6);
+  EXPECT_NEAR(trainer.weight(0), -0.4925, 1e-6);
+  EXPECT_NEAR(trainer.weight(1), -1.715, 1e-6);
   trainer.step({0.5F, 1.0F}, options);  // g = 0.45075, 0.8285; v = 1.24725, 0.4955
-  EXPECT_FLOAT_EQ(trainer.weight(0), -1.116125F);
-  EXPECT_FLOAT_EQ(trainer.weight(1), -1.96275F);
+  EXPECT_NEAR(trainer.weight(0), -1.116125, 1e-6);
+  EXPECT_NEAR(trainer.weight(1), -1.96275, 1e-6);
 }
 
 TEST(Sgd, WithoutMomentumForgetsEarlierGradients) {

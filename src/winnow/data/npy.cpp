@@ -1,6 +1,7 @@
 #include "winnow/data/npy.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <bit>
 #include <charconv>
@@ -9,7 +10,6 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
-#include "winnow/base/text.h"
 #include "winnow/data/bytes.h"
 
 namespace winnow {

@@ -5,8 +5,10 @@
 
 #include <chrono>
 #include <numeric>
+#include <set>
 
 #include "winnow/base/error.h"
+#include "winnow/engine/threads.h"
 
 namespace winnow {
 namespace {
@@ -49,6 +51,31 @@ std::int64_t LocalEngine::samples(std::int64_t client) const {
   return static_cast<std::int64_t>(clients_[static_cast<std::size_t>(client)].samples.size());
 }
 
+void LocalEngine::check_orders(const std::vector<Order>& orders) const {
+  if (side_ == nullptr) {
+    throw Error(ErrorKind::internal, "the engine was asked before it was told whom to serve");
+  }
+  std::set<std::int64_t> asked;
+  for (const Order& order : orders) {
+    if (order.client < 0 || order.client >= size()) {
+      throw Error(ErrorKind::internal, fmt::format("there is no client {}", order.client));
+    }
+    if (!asked.insert(order.client).second) {
+      throw Error(ErrorKind::internal,
+                  fmt::format("client {} was given two orders", order.client));
+    }
+    check(order.task, schemas_);
+  }
+}
+
+const ClientMemory* LocalEngine::memory_of(std::int64_t client) const {
+  if (const auto pending = pending_.find(client); pending != pending_.end()) {
+    return &pending->second;
+  }
+  const auto known = memories_.find(client);
+  return known != memories_.end() ? &known->second : nullptr;
+}
+
 void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
   struct Job {
     const Order* order = nullptr;
@@ -56,19 +83,15 @@ void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
     std::optional<Message> reply;
     std::int64_t steps = 0;
   };
+  check_orders(orders);
   std::vector<Job> jobs;
   for (const std::size_t place : fold_order(orders, *this)) {
-    const Order& order = orders[place];
-    check(order.task, schemas_);
-    const auto pending = pending_.find(order.client);
-    const auto known = memories_.find(order.client);
-    jobs.push_back({&order,
-                    pending != pending_.end()  ? pending->second
-                    : known != memories_.end() ? known->second
-                                               : ClientMemory{},
-                    std::nullopt, 0});
+    const ClientMemory* memory = memory_of(orders[place].client);
+    jobs.push_back(
+        {&orders[place], memory != nullptr ? *memory : ClientMemory{}, std::nullopt, 0});
   }
   const auto work = [&](std::size_t worker, std::size_t item) {
+    keep_one_thread_per_operation();
     Job& job = jobs[item];
     const std::int64_t client = job.order->client;
     ClientContext context(client, clients_[static_cast<std::size_t>(client)], job.memory,
@@ -83,7 +106,8 @@ void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
     traffic_.bytes_up += job.reply->bytes();
     traffic_.client_steps += job.steps;
     traffic_.participations += job.steps > 0 ? 1 : 0;
-    if (!job.memory.empty()) {
+    // An emptied memory is a change too.
+    if (!job.memory.empty() || memory_of(job.order->client) != nullptr) {
       pending_[job.order->client] = std::move(job.memory);
     }
     fold(job.order->client, *job.reply);
@@ -100,6 +124,7 @@ Score LocalEngine::evaluate(const State& model) {
   const std::int64_t piece = kBatchesPerPiece * train_.eval_batch;
   std::vector<Score> scores(static_cast<std::size_t>((count + piece - 1) / piece));
   const auto work = [&](std::size_t worker, std::size_t item) {
+    keep_one_thread_per_operation();
     const std::size_t start = item * static_cast<std::size_t>(piece);
     const std::size_t size =
         std::min(static_cast<std::size_t>(piece), static_cast<std::size_t>(count) - start);
@@ -121,7 +146,11 @@ State LocalEngine::initial_state(std::uint64_t seed) const {
 
 void LocalEngine::commit() {
   for (auto& [client, memory] : pending_) {
-    memories_[client] = std::move(memory);
+    if (memory.empty()) {
+      memories_.erase(client);
+    } else {
+      memories_[client] = std::move(memory);
+    }
   }
   pending_.clear();
 }

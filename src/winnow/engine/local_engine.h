@@ -55,6 +55,11 @@ class LocalEngine : public Fleet {
   void restore(std::map<std::int64_t, ClientMemory> memories);
 
  private:
+  // Refuses orders that break the contract of ask().
+  void check_orders(const std::vector<Order>& orders) const;
+  // The client's memory with all pending changes; null when it has none.
+  const ClientMemory* memory_of(std::int64_t client) const;
+
   TrainOptions train_;
   std::uint64_t seed_;
   std::vector<ClientData> clients_;

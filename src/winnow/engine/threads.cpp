@@ -15,6 +15,11 @@ void use_one_thread_per_operation() {
   }
 }
 
+void keep_one_thread_per_operation() {
+  // Asking takes over what use_one_thread_per_operation() set, once per thread.
+  at::get_num_threads();
+}
+
 void use_full_precision_on_gpu() {
   at::globalContext().setAllowTF32CuDNN(false);
   at::globalContext().setAllowTF32CuBLAS(false);

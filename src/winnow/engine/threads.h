@@ -7,6 +7,10 @@ namespace winnow {
 // starts.
 void use_one_thread_per_operation();
 
+// Makes the calling thread keep that limit. OpenMP holds it per thread, and oneDNN asks OpenMP, so
+// every thread that computes calls this once before it starts; further calls cost nothing.
+void keep_one_thread_per_operation();
+
 // Exact float32 products on a GPU, so that it can be compared with a CPU.
 void use_full_precision_on_gpu();
 

@@ -17,7 +17,7 @@ namespace {
 const std::vector<std::string> kTables{"data",  "federation", "noise",
                                        "model", "train",      "method"};
 
-const Json& table_or_empty(const Json& tree, const std::string& key) {
+const Json& table_or_empty(const Json& tree, const char* key) {
   static const Json empty = Json::object();
   const auto found = tree.find(key);
   return found == tree.end() ? empty : *found;
@@ -129,6 +129,7 @@ Experiment parse_experiment(const Json& tree, const Registry& registry) {
                 "the run directory is called like this");
   }
   declare(experiment.data).read(table_or_empty(tree, "data"), "data");
+  find_data_set(experiment.data.name);
   read_federation(tree, experiment.federation);
   read_noise(tree, experiment.noise);
   declare(experiment.model).read(table_or_empty(tree, "model"), "model");

@@ -144,7 +144,9 @@ class Recorder {
     Json line{{"event", "round"}};
     line.update(played.record.to_json());
     for (const auto& [name, note] : played.notes.items()) {
-      line.emplace(name, note);  // a note cannot take the place of a measured value
+      if (!line.contains(name)) {  // a note cannot take the place of a measured value
+        line[name] = note;
+      }
     }
     event(line);
   }

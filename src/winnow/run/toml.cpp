@@ -87,6 +87,9 @@ std::string inline_value(const Json& value) {
     }
     return fmt::format("[{}]", join(parts, ", "));
   }
+  if (value.is_string()) {
+    return quoted(value.get<std::string>());
+  }
   if (value.is_number_float()) {
     const double number = value.get<double>();
     if (std::isinf(number)) {

@@ -62,7 +62,8 @@ at::Tensor Feed::batch(const at::Tensor& index, const Jitter& jitter, at::Tensor
   at::Tensor images;
   if (images_.is_cpu()) {
     const std::int64_t count = index.size(0);
-    if (!buffer.defined() || buffer.size(0) < count) {
+    if (!buffer.defined() || buffer.size(0) < count ||
+        buffer.sizes().slice(1) != images_.sizes().slice(1)) {
       buffer = at::empty({count, images_.size(1), images_.size(2), images_.size(3)}, at::kFloat);
     }
     images = buffer.narrow(0, 0, count);

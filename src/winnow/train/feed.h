@@ -26,7 +26,7 @@ class Feed {
        at::Device device);
 
   // Float images of the samples `index` (int64 [batch], on the device). `buffer` is reused between
-  // calls when it is large enough, so a returned tensor is valid until the next call with it.
+  // calls where it fits, so a returned tensor is valid until the next call with it.
   at::Tensor batch(const at::Tensor& index, const Jitter& jitter, at::Tensor& buffer) const;
 
   at::Device device() const { return images_.device(); }

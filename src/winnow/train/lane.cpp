@@ -1,6 +1,7 @@
 #include "winnow/train/lane.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -83,7 +84,7 @@ at::Tensor Lane::step_loss(const Plan& plan, std::size_t number, const TrainOpti
 TrainOutcome Lane::train(const State& start, const LocalSet& set, const TrainOptions& options,
                          const LocalRule& rule, const TrainKey& key) {
   if (set.size() == 0) {
-    return {start, 0, 0.0};
+    return {start.clone(), 0, 0.0};
   }
   load(start);
   gradient_.zero_();
@@ -113,7 +114,7 @@ TrainOutcome Lane::train(const State& start, const LocalSet& set, const TrainOpt
 
 at::Tensor Lane::logits(const Feed& feed, std::span<const std::int64_t> samples,
                         std::int64_t batch, const Jitter& jitter) {
-  const at::NoGradGuard no_gradient;
+  const c10::NoGradGuard no_gradient;
   const at::Tensor index = index_tensor(samples, feed.device());
   const at::Tensor moves = jitter.defined() ? jitter.to(feed.device()) : jitter;
   std::vector<at::Tensor> parts;

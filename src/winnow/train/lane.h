@@ -54,7 +54,7 @@ class Lane {
        const std::atomic<bool>* stop = nullptr);
 
   // Trains a copy of `start` on `set`: fresh optimiser, `options.epochs` epochs. An empty set returns
-  // `start` unchanged. No host synchronisation inside a step.
+  // `start` as it is. No host synchronisation inside a step.
   TrainOutcome train(const State& start, const LocalSet& set, const TrainOptions& options,
                      const LocalRule& rule, const TrainKey& key);
 

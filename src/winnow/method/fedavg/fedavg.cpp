@@ -61,7 +61,7 @@ void FedAvg::play(std::int64_t round, Server& server) {
     }
     mean.add(model, static_cast<double>(reply.get<std::uint32_t>("samples")));
   });
-  if (!(mean.total_weight() > 0.0)) {
+  if (rejected.size() == chosen.size()) {
     throw Error(ErrorKind::run,
                 fmt::format("round {}: every reply held values that are not finite", round),
                 "the training diverged: lower train.lr");

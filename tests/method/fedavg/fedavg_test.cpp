@@ -1,0 +1,172 @@
+#include "winnow/method/fedavg/fedavg.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "testing/support.h"
+#include "winnow/federation/selection.h"
+
+namespace winnow {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+struct Reply {
+  State model;
+  std::uint32_t samples = 1;
+};
+
+// FedAvg on the server side over clients whose replies are given.
+struct Federation {
+  Federation(State start, std::vector<Reply> replies, double fraction = 1.0)
+      : setting{.seed = 4,
+                .rounds = 10,
+                .clients = static_cast<std::int64_t>(replies.size()),
+                .fraction = fraction,
+                .classes = 3},
+        fleet(
+            sizes(replies),
+            [replies](std::int64_t client, const Message&) {
+              const Reply& reply = replies[static_cast<std::size_t>(client)];
+              return Message("train_done").set("model", reply.model).set("samples", reply.samples);
+            }),
+        global(std::move(start)) {}
+
+  static std::vector<std::int64_t> sizes(const std::vector<Reply>& replies) {
+    std::vector<std::int64_t> sizes;
+    for (const Reply& reply : replies) {
+      sizes.push_back(reply.samples);
+    }
+    return sizes;
+  }
+  void play(std::int64_t round = 0) {
+    notes = Json::object();
+    Server server{setting, fleet, global, notes};
+    method.play(round, server);
+  }
+
+  Setting setting;
+  FakeFleet fleet;
+  State global;
+  Json notes = Json::object();
+  FedAvg method;
+};
+
+// spec: baselines 1
+TEST(FedAvg, AveragesByTheNumberOfSamples) {
+  const State start = state_of({9, 9}, {9}, {9});
+  Federation federation(start,
+                        {{state_of({1, 0}, {0}, {10}), 100}, {state_of({3, 8}, {4}, {11}), 300}});
+  federation.play();
+  EXPECT_EQ(values_of(federation.global), (std::vector<float>{2.5F, 6.0F, 3.0F, 11.0F}));
+  EXPECT_EQ(values_of(start), (std::vector<float>{9, 9, 9, 9})) << "replaced, never changed";
+  EXPECT_EQ(federation.notes["clients"], (Json{0, 1}));
+  EXPECT_FALSE(federation.notes.contains("rejected"));
+}
+
+TEST(FedAvg, SendsTheGlobalModelAndTheRound) {
+  Federation federation(state_of({1, 2, 3}, {4}, {5}),
+                        {{state_of({0, 0, 0}, {0}, {0}), 2}, {state_of({0, 0, 0}, {0}, {0}), 8}});
+  const State sent = federation.global;
+  federation.play(6);
+  ASSERT_EQ(federation.fleet.asked.size(), 2U);
+  EXPECT_EQ(federation.fleet.asked[0].client, 1) << "the larger client is folded first";
+  EXPECT_EQ(federation.fleet.asked[1].client, 0);
+  for (const Order& order : federation.fleet.asked) {
+    EXPECT_EQ(order.task.kind(), "train");
+    EXPECT_EQ(order.task.get<std::uint32_t>("round"), 6U);
+    EXPECT_EQ(order.task.get<State>("model").flat.data_ptr(), sent.flat.data_ptr());
+    EXPECT_NO_THROW(check(order.task, federation.method.schemas()));
+  }
+  for (const Message& reply : federation.fleet.replies) {
+    EXPECT_NO_THROW(check(reply, federation.method.schemas()));
+  }
+}
+
+TEST(FedAvg, CostsOneModelAndANumberEachWay) {
+  // Three parameters, one buffer and one counter: P = 5 values.
+  const State model = state_of({1, 2, 3}, {4}, {5});
+  Federation federation(model, {{model, 2}, {model, 8}, {model, 1}});
+  federation.play();
+  EXPECT_EQ(federation.fleet.asked[0].task.bytes(), 4 + 4 * 5);
+  EXPECT_EQ(federation.fleet.replies[0].bytes(), 4 * 5 + 4);
+  EXPECT_EQ(federation.fleet.traffic().bytes_down, 3 * 24);
+  EXPECT_EQ(federation.fleet.traffic().bytes_up, 3 * 24);
+}
+
+TEST(FedAvg, AsksTheSelectedClientsOnly) {
+  const State model = state_of({1});
+  Federation federation(model, std::vector<Reply>(20, {model, 5}), 0.25);
+  std::map<std::int64_t, int> times;
+  for (std::int64_t round = 0; round < 8; ++round) {
+    federation.fleet.asked.clear();
+    federation.play(round);
+    std::vector<std::int64_t> everybody(20);
+    std::iota(everybody.begin(), everybody.end(), std::int64_t{0});
+    const std::vector<std::int64_t> expected = select_uniform(everybody, 5, 4, round);
+    std::vector<std::int64_t> asked;
+    for (const Order& order : federation.fleet.asked) {
+      asked.push_back(order.client);
+      ++times[order.client];
+    }
+    EXPECT_EQ(asked, expected);  // equal sizes: by id
+    EXPECT_EQ(federation.notes["clients"], Json(expected));
+  }
+  EXPECT_GT(times.size(), 5U) << "the selection changes from round to round";
+}
+
+TEST(FedAvg, RejectsAReplyThatIsNotFinite) {
+  Federation federation(state_of({0, 0}),
+                        {{state_of({1, 0}), 100},
+                         {state_of({5, kNaN}), 900},
+                         {state_of({3, 8}), 300},
+                         {state_of({std::numeric_limits<float>::infinity(), 0}), 1}});
+  federation.play();
+  EXPECT_EQ(values_of(federation.global), (std::vector<float>{2.5F, 6.0F}));
+  EXPECT_EQ(federation.notes["rejected"], (Json{1, 3}));
+  EXPECT_EQ(federation.notes["clients"], (Json{0, 1, 2, 3}));
+}
+
+TEST(FedAvg, GivesUpWhenEveryReplyIsNotFinite) {
+  const State start = state_of({1, 2});
+  Federation federation(start, {{state_of({kNaN, 0}), 10}, {state_of({0, kNaN}), 20}});
+  EXPECT_EQ(error_text([&] { federation.play(7); }),
+            "round 7: every reply held values that are not finite | the training diverged: lower "
+            "train.lr");
+  EXPECT_EQ(error_kind([&] { federation.play(7); }), ErrorKind::run);
+  EXPECT_EQ(hash(federation.global), hash(start));
+}
+
+TEST(FedAvg, BlamesEmptyClientsAndNotTheLearningRate) {
+  Federation federation(state_of({1}), {{state_of({2}), 0}, {state_of({3}), 0}});
+  EXPECT_EQ(error_text([&] { federation.play(); }),
+            "no client contributed to this round | lower the noise or raise federation.fraction");
+}
+
+TEST(FedAvg, ClientTrainsTheModelItWasSent) {
+  const DataSet data = tiny_data();
+  const Feed feed(data.train.images, data.normalisation, 0, at::kCPU);
+  Lane lane(std::make_unique<TwoLayerNet>(shape_of(data)), feed, false);
+  const ClientData held = deal(data, {12}).front();
+  ClientMemory memory;
+  const TrainOptions options{.epochs = 2, .batch_size = 5};
+  ClientContext context(7, held, memory, lane, options, 5);
+  const State start = TwoLayerNet(shape_of(data)).weights().initial(1);
+
+  const FedAvg method;
+  const Message reply = method.client_side()->handle(
+      Message("train").set("round", std::uint32_t{3}).set("model", start), context);
+  EXPECT_NO_THROW(check(reply, method.schemas()));
+  EXPECT_EQ(reply.kind(), "train_done");
+  EXPECT_EQ(reply.get<std::uint32_t>("samples"), 12U);
+  EXPECT_EQ(hash(reply.get<State>("model")),
+            hash(lane.train(start, {held.samples, held.given}, options, {}, {5, 3, 7}).state));
+  EXPECT_TRUE(memory.empty());
+  EXPECT_EQ(context.steps(), 6);
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,354 @@
+#include "winnow/run/runner.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+
+#include <fstream>
+
+#include "run/small_run.h"
+#include "winnow/model/safetensors.h"
+#include "winnow/noise/ledger.h"
+
+namespace winnow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+RunOutcome start(const Experiment& experiment, const fs::path& directory,
+                 const Registry& registry = methods(), const std::atomic<bool>* stop = nullptr) {
+  RunObserver silence;
+  return start_run(experiment, registry, on_cpu(), directory, stop, silence);
+}
+
+RunOutcome resume(const fs::path& directory, const Registry& registry = methods()) {
+  RunObserver silence;
+  return resume_run(directory, registry, on_cpu(), nullptr, silence);
+}
+
+// Starts a run that is asked to stop in the given training (two to a round).
+RunOutcome start_and_stop(const Experiment& experiment, const fs::path& directory, int training) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> trainings{0};
+  return start(experiment, directory, methods([&](std::int64_t, std::int64_t) {
+                 if (++trainings == training) {
+                   stop = true;
+                 }
+               }),
+               &stop);
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> events_of(const fs::path& directory) {
+  std::vector<std::string> events;
+  for (const std::string& line : split(read_file(directory / "events.jsonl"), '\n')) {
+    if (!line.empty()) {
+      events.push_back(Json::parse(line).at("event").get<std::string>());
+    }
+  }
+  return events;
+}
+
+void append(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::app | std::ios::binary) << text;
+}
+
+Experiment remembering(std::vector<std::string> more = {}) {
+  more.emplace_back("method.name=remembering");
+  return small(more);
+}
+
+TEST(Runner, AFinishedRunLeavesItsDirectoryComplete) {
+  const TestFolder folder;
+  const Experiment experiment = small();
+  const fs::path directory = folder / "deep/er/run";
+  const RunOutcome outcome = start(experiment, directory);
+  EXPECT_FALSE(outcome.interrupted);
+  EXPECT_EQ(outcome.rounds_done, 4);
+  EXPECT_THAT(names_in(directory),
+              ElementsAre("checkpoint", "events.jsonl", "experiment.toml", "ledger.jsonl", "lock",
+                          "metrics.csv", "model.safetensors", "summary.json"));
+  EXPECT_THAT(names_in(directory / "checkpoint"), ElementsAre("round-000000004.safetensors"));
+  EXPECT_THAT(names_in(directory.parent_path()), ElementsAre("run")) << "no temporary folder";
+  EXPECT_EQ(read_run_experiment(directory, methods()).hash(), experiment.hash());
+  EXPECT_EQ(split(read_file(directory / "metrics.csv"), '\n').size(), 6U);
+  EXPECT_THAT(events_of(directory),
+              ElementsAre("started", "round", "round", "round", "round", "finished"));
+  EXPECT_EQ(hashes(read_history(directory)), undisturbed_hashes(experiment));
+  EXPECT_EQ(Ledger::read(directory / "ledger.jsonl").hash(), outcome.summary.at("ledger_hash"));
+}
+
+TEST(Runner, TheSummaryHoldsWhatTheDesignPromises) {
+  const TestFolder folder;
+  const Json summary = start(small({"eval_every=3"}), folder / "run").summary;
+  for (const char* key :
+       {"name", "method", "seed", "rounds", "best", "last", "last10", "participations", "bytes_up",
+        "bytes_down", "client_steps", "train_seconds", "wall_seconds", "model_hash", "version",
+        "libtorch", "device"}) {
+    EXPECT_TRUE(summary.contains(key)) << key;
+  }
+  EXPECT_EQ(summary.at("participations"), 8);
+  EXPECT_EQ(summary.at("client_steps"), 32);
+  EXPECT_GE(summary.at("best"), summary.at("last10"));
+  EXPECT_EQ(read_summary(folder / "run").dump(), summary.dump());
+  Session session(small(), methods(), on_cpu(), nullptr);
+  const State model = load_state(folder / "run/model.safetensors", session.engine().layout());
+  EXPECT_EQ(hash(model), summary.at("model_hash"));
+}
+
+TEST(Runner, RefusesADirectoryThatExists) {
+  const TestFolder folder;
+  fs::create_directories(folder / "run");
+  EXPECT_EQ(error_text([&] { start(small(), folder / "run"); }),
+            (folder / "run").string() + " exists already | continue it with 'winnow resume " +
+                (folder / "run").string() + "', or choose another --out");
+  EXPECT_TRUE(fs::is_empty(folder / "run"));
+  write_file_whole(folder / "file", "x");
+  EXPECT_EQ(error_kind([&] { start(small(), folder / "file"); }), ErrorKind::run);
+  EXPECT_THAT(error_text([&] { start(small(), folder / "file/run"); }),
+              HasSubstr("cannot create " + (folder / "file/run").string()));
+}
+
+TEST(Runner, ADirectoryMayEndInASlash) {
+  const TestFolder folder;
+  EXPECT_EQ(start(small({"rounds=1"}), folder / "run/").rounds_done, 1);
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("run"));
+  EXPECT_TRUE(fs::exists(folder / "run/summary.json"));
+}
+
+TEST(Runner, NothingIsWrittenForABadExperiment) {
+  const TestFolder folder;
+  EXPECT_EQ(error_kind([&] {
+              start(small({"data.name=cifar10", "data.path=/nowhere"}), folder / "run");
+            }),
+            ErrorKind::data);
+  EXPECT_EQ(error_kind([&] { start(small({"federation.clients=1000"}), folder / "run"); }),
+            ErrorKind::experiment);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(Runner, AStoppedRunContinuesInTheSameBits) {
+  const TestFolder folder;
+  const Experiment experiment = remembering();
+  const std::vector<std::string> expected = undisturbed_hashes(experiment);
+  for (const int training : {1, 3, 6, 8}) {
+    const fs::path directory = folder / std::to_string(training);
+    const RunOutcome stopped = start_and_stop(experiment, directory, training);
+    EXPECT_TRUE(stopped.interrupted);
+    EXPECT_TRUE(stopped.summary.is_null());
+    EXPECT_EQ(stopped.rounds_done, (training - 1) / 2);
+    EXPECT_FALSE(fs::exists(directory / "summary.json"));
+    const RunOutcome finished = resume(directory);
+    EXPECT_FALSE(finished.interrupted);
+    EXPECT_EQ(finished.rounds_done, 4);
+    EXPECT_EQ(finished.summary.at("model_hash"), expected.back());
+    EXPECT_EQ(finished.summary.at("participations"), 8);
+    EXPECT_EQ(hashes(read_history(directory)), expected) << "stopped in training " << training;
+    EXPECT_EQ(split(read_file(directory / "metrics.csv"), '\n').size(), 6U);
+  }
+}
+
+TEST(Runner, ResumingAFinishedRunReturnsItsSummaryAndChangesNothing) {
+  const TestFolder folder;
+  const Json summary = start(small(), folder / "run").summary;
+  const std::string events = read_file(folder / "run/events.jsonl");
+  const auto changed = fs::last_write_time(folder / "run/summary.json");
+  const RunOutcome again = resume(folder / "run");
+  EXPECT_EQ(again.summary.dump(), summary.dump());
+  EXPECT_EQ(again.rounds_done, 4);
+  EXPECT_FALSE(again.interrupted);
+  EXPECT_EQ(read_file(folder / "run/events.jsonl"), events);
+  EXPECT_EQ(fs::last_write_time(folder / "run/summary.json"), changed);
+}
+
+TEST(Runner, WithoutACheckpointItStartsOverWithTheSameResult) {
+  const TestFolder folder;
+  const Experiment experiment = remembering();
+  start_and_stop(experiment, folder / "run", 6);
+  fs::remove_all(folder / "run/checkpoint");
+  EXPECT_EQ(resume(folder / "run").summary.at("model_hash"), undisturbed_hashes(experiment).back());
+  EXPECT_THAT(events_of(folder / "run"),
+              ElementsAre("started", "round", "round", "round", "round", "finished"));
+  // Killed right after the directory appeared.
+  fs::create_directories(folder / "bare");
+  fs::copy_file(folder / "run/experiment.toml", folder / "bare/experiment.toml");
+  EXPECT_EQ(resume(folder / "bare").summary.at("model_hash"),
+            read_summary(folder / "run").at("model_hash"));
+}
+
+TEST(Runner, EventsAfterTheCheckpointAreCutAway) {
+  const TestFolder folder;
+  const Experiment experiment = remembering();
+  start_and_stop(experiment, folder / "run", 6);
+  // As if it had been killed later: more rounds were logged than saved, the last one only half.
+  append(folder / "run/events.jsonl", R"({"event":"round","round":3,"hash":"of a lost round"})");
+  append(folder / "run/events.jsonl", "\n{\"event\":\"rou");
+  resume(folder / "run");
+  EXPECT_EQ(hashes(read_history(folder / "run")), undisturbed_hashes(experiment));
+  EXPECT_THAT(events_of(folder / "run"),
+              ElementsAre("started", "round", "round", "resumed", "round", "round", "finished"));
+}
+
+TEST(Runner, AHalfWrittenLastLineIsNotRead) {
+  const TestFolder folder;
+  start(small(), folder / "run");
+  append(folder / "run/events.jsonl", R"({"event":"round","rou)");
+  EXPECT_EQ(read_history(folder / "run").size(), 4U);
+  append(folder / "run/events.jsonl", "\n");
+  EXPECT_EQ(error_text([&] { read_history(folder / "run"); }),
+            (folder / "run/events.jsonl").string() + ":7: not an event");
+  EXPECT_TRUE(read_history(folder / "no run").empty());
+}
+
+TEST(Runner, EventsThatWereLostAreNotMadeUp) {
+  const TestFolder folder;
+  start_and_stop(remembering(), folder / "run", 6);
+  const std::string events = read_file(folder / "run/events.jsonl");
+  write_file_whole(folder / "run/events.jsonl", events.substr(0, 10));
+  EXPECT_THAT(error_text([&] { resume(folder / "run"); }),
+              HasSubstr("events.jsonl has 10 bytes, but the checkpoint was made after " +
+                        std::to_string(events.size()) + " bytes of it"));
+  fs::remove(folder / "run/events.jsonl");
+  EXPECT_THAT(error_text([&] { resume(folder / "run"); }), HasSubstr("events.jsonl is missing"));
+  write_file_whole(folder / "run/events.jsonl", events);
+  EXPECT_EQ(resume(folder / "run").rounds_done, 4);
+}
+
+TEST(Runner, ARunKilledRightAfterItsLastCheckpointStillGetsItsMetrics) {
+  const TestFolder folder;
+  start(small(), folder / "run");
+  const std::string metrics = read_file(folder / "run/metrics.csv");
+  for (const char* name : {"summary.json", "metrics.csv", "model.safetensors"}) {
+    fs::remove(folder / "run" / name);
+  }
+  const Json summary = resume(folder / "run").summary;
+  EXPECT_EQ(summary.at("model_hash"), undisturbed_hashes(small()).back());
+  EXPECT_EQ(read_file(folder / "run/metrics.csv"), metrics);
+  EXPECT_TRUE(fs::exists(folder / "run/model.safetensors"));
+}
+
+TEST(Runner, WhatAKilledProcessWasWritingIsRemoved) {
+  const TestFolder folder;
+  start_and_stop(remembering(), folder / "run", 6);
+  write_file_whole(folder / "run/summary.json.4711.tmp", "{");
+  write_file_whole(folder / "run/checkpoint/round-000000003.safetensors.4711.tmp", "x");
+  resume(folder / "run");
+  EXPECT_FALSE(fs::exists(folder / "run/summary.json.4711.tmp"));
+  EXPECT_THAT(names_in(folder / "run/checkpoint"), ElementsAre("round-000000004.safetensors"));
+}
+
+TEST(Runner, AChangedExperimentIsRefused) {
+  const TestFolder folder;
+  start_and_stop(remembering(), folder / "run", 6);
+  const std::string text = read_file(folder / "run/experiment.toml");
+  for (const auto& [from, to] : {std::pair{"lr = 0.05", "lr = 0.06"}, {"lenet5", "cnn2"}}) {
+    std::string changed = text;
+    changed.replace(changed.find(from), std::string(from).size(), to);
+    write_file_whole(folder / "run/experiment.toml", changed);
+    EXPECT_THAT(error_text([&] { resume(folder / "run"); }),
+                HasSubstr("was made under another experiment | restore the run's experiment.toml"));
+  }
+  write_file_whole(folder / "run/experiment.toml", text);
+  EXPECT_EQ(resume(folder / "run").rounds_done, 4);
+}
+
+TEST(Runner, ASecondProcessIsKeptOut) {
+  const TestFolder folder;
+  start_and_stop(remembering(), folder / "run", 6);
+  const int other = ::open((folder / "run/lock").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(other, LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(error_text([&] { resume(folder / "run"); }),
+            "another process is running in " + (folder / "run").string());
+  ::close(other);
+  EXPECT_EQ(resume(folder / "run").rounds_done, 4);
+}
+
+TEST(Runner, NotARunDirectory) {
+  const TestFolder folder;
+  EXPECT_EQ(error_text([&] { resume(folder.path()); }),
+            folder.path().string() + " is not a run directory: it has no experiment.toml");
+  EXPECT_EQ(error_kind([&] { resume(folder / "nowhere"); }), ErrorKind::run);
+  EXPECT_TRUE(read_summary(folder.path()).is_null());
+}
+
+TEST(Runner, ADamagedSummaryIsNamed) {
+  const TestFolder folder;
+  for (const char* text : {"", "{", "[]", "3", R"({"name":"x"})"}) {
+    write_file_whole(folder / "summary.json", text);
+    EXPECT_EQ(error_text([&] { read_summary(folder.path()); }),
+              (folder / "summary.json").string() + " is damaged | delete it and resume the run")
+        << text;
+  }
+}
+
+TEST(Runner, ANoteCannotTakeThePlaceOfAMeasuredValue) {
+  class Boasting final : public FedAvg {
+   public:
+    void play(std::int64_t round, Server& server) override {
+      FedAvg::play(round, server);
+      server.notes["accuracy"] = 1.0;
+      server.notes["hash"] = "mine";
+      server.notes["flagged"] = {1, 2};
+    }
+  };
+  Registry registry = methods();
+  registry.add({"boasting", "test", "", [] { return std::make_unique<Boasting>(); }});
+  const TestFolder folder;
+  start(parse_experiment(small_tree({"method.name=boasting", "rounds=1"}), registry),
+        folder / "run", registry);
+  const std::string line = split(read_file(folder / "run/events.jsonl"), '\n').at(1);
+  EXPECT_NE(Json::parse(line).at("hash"), "mine");
+  EXPECT_NE(Json::parse(line).at("accuracy"), 1.0);
+  EXPECT_EQ(Json::parse(line).at("flagged").dump(), "[1,2]");
+}
+
+TEST(Runner, TheObserverSeesEveryRound) {
+  class Counting final : public RunObserver {
+   public:
+    void started(const Session& session) override { log += std::to_string(session.rounds_done()); }
+    void played(const Session& session, const Session::Played& played) override {
+      EXPECT_EQ(played.record.round, session.rounds_done());
+      log += ".";
+    }
+    void stopped() override { log += "!"; }
+    std::string log;
+  };
+  const TestFolder folder;
+  Counting counting;
+  start_run(small(), methods(), on_cpu(), folder / "run", nullptr, counting);
+  EXPECT_EQ(counting.log, "0....!");
+  counting.log.clear();
+  start_and_stop(remembering(), folder / "stopped", 6);
+  resume_run(folder / "stopped", methods(), on_cpu(), nullptr, counting);
+  EXPECT_EQ(counting.log, "2..!");
+}
+
+TEST(Runner, ARunThatFailsKeepsItsLastCheckpoint) {
+  const TestFolder folder;
+  const Experiment experiment = remembering();
+  const Registry failing = methods([](std::int64_t round, std::int64_t) {
+    if (round == 3) {
+      throw Error(ErrorKind::run, "the third round failed");
+    }
+  });
+  EXPECT_THAT(error_text([&] { start(experiment, folder / "run", failing); }),
+              EndsWith("the third round failed"));
+  EXPECT_FALSE(fs::exists(folder / "run/summary.json"));
+  EXPECT_EQ(resume(folder / "run").summary.at("model_hash"), undisturbed_hashes(experiment).back());
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,215 @@
+#include "winnow/run/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "run/small_run.h"
+#include "winnow/model/safetensors.h"
+
+namespace winnow {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<std::string> remembering(std::vector<std::string> more = {}) {
+  more.emplace_back("method.name=remembering");
+  return more;
+}
+
+TEST(Session, PlaysItsRoundsAndCountsWhatCrossed) {
+  Session session(small(), methods(), on_cpu(), nullptr);
+  EXPECT_EQ(session.rounds(), 4);
+  EXPECT_EQ(session.rounds_done(), 0);
+  const Session::Played first = session.play();
+  EXPECT_EQ(first.record.round, 1);
+  EXPECT_EQ(first.record.hash, hash(session.global()));
+  EXPECT_EQ(first.record.traffic.participations, 2);
+  EXPECT_EQ(first.record.traffic.client_steps, 8) << "2 clients, 40 samples, batches of 10";
+  EXPECT_EQ(first.record.traffic.bytes_up, 2 * (session.global().bytes() + 4));
+  EXPECT_EQ(first.record.traffic.bytes_down, 2 * (session.global().bytes() + 4));
+  EXPECT_TRUE(first.record.accuracy.has_value());
+  EXPECT_EQ(first.notes.at("clients").size(), 2U);
+  session.play();
+  EXPECT_EQ(session.rounds_done(), 2);
+  EXPECT_EQ(session.history().back().traffic.participations, 4);
+}
+
+TEST(Session, TheSameSeedGivesTheSameBitsForAnyNumberOfLanes) {
+  const Experiment experiment = small(remembering({"rounds=3"}));
+  const std::vector<std::string> expected = undisturbed_hashes(experiment);
+  for (const std::int64_t lanes : {1, 3, 5}) {
+    Session session(experiment, methods(), on_cpu(lanes), nullptr);
+    EXPECT_EQ(session.engine().lanes(), lanes);
+    while (session.rounds_done() < session.rounds()) {
+      session.play();
+    }
+    EXPECT_EQ(hashes(session.history()), expected) << lanes << " lanes";
+  }
+  EXPECT_NE(undisturbed_hashes(small(remembering({"rounds=3", "seed=2"}))), expected);
+}
+
+TEST(Session, ARestoredSessionContinuesInTheSameBits) {
+  const Experiment experiment = small(remembering());
+  const std::vector<std::string> expected = undisturbed_hashes(experiment);
+  const TestFolder folder;
+  for (std::int64_t stop = 0; stop <= 4; ++stop) {
+    Session first(experiment, methods(), on_cpu(), nullptr);
+    while (first.rounds_done() < stop) {
+      first.play();
+    }
+    // Through a file, as a run does.
+    save_checkpoint(folder / std::to_string(stop), first.checkpoint());
+    Session second(experiment, methods(), on_cpu(3), nullptr);
+    second.restore(*load_checkpoint(folder / std::to_string(stop), experiment.hash(),
+                                    second.engine().layout()));
+    EXPECT_EQ(second.rounds_done(), stop);
+    EXPECT_EQ(second.engine().traffic().participations, 2 * stop);
+    while (second.rounds_done() < second.rounds()) {
+      second.play();
+    }
+    EXPECT_EQ(hashes(second.history()), expected) << "stopped after " << stop;
+    EXPECT_EQ(second.engine().traffic().participations, 8);
+    EXPECT_GE(second.seconds(), first.history().empty() ? 0.0 : first.history().back().seconds);
+  }
+}
+
+TEST(Session, ACheckpointIsNotChangedByWhatIsPlayedAfterwards) {
+  const Experiment experiment = small(remembering());
+  Session session(experiment, methods(), on_cpu(), nullptr);
+  session.play();
+  session.play();
+  const Checkpoint checkpoint = session.checkpoint();
+  const std::string before = hash(checkpoint.global);
+  const int times = checkpoint.clients.begin()->second.archive.values.at("times");
+  const std::vector<float> trace =
+      values_of(checkpoint.clients.begin()->second.archive.tensors.at("trace"));
+  session.play();
+  session.play();
+  EXPECT_EQ(hash(checkpoint.global), before);
+  EXPECT_EQ(checkpoint.clients.begin()->second.archive.values.at("times"), times);
+  EXPECT_EQ(values_of(checkpoint.clients.begin()->second.archive.tensors.at("trace")), trace);
+  Session again(experiment, methods(), on_cpu(), nullptr);
+  again.restore(checkpoint);
+  again.play();
+  again.play();
+  EXPECT_EQ(hashes(again.history()), hashes(session.history()));
+}
+
+TEST(Session, AnInterruptedRoundLeavesNoTrace) {
+  const Experiment experiment = small(remembering());
+  const std::vector<std::string> expected = undisturbed_hashes(experiment);
+  std::atomic<bool> stop{false};
+  std::atomic<int> trainings{0};
+  int limit = 0;
+  const Registry registry = methods([&](std::int64_t, std::int64_t) {
+    if (++trainings == limit) {
+      stop = true;
+    }
+  });
+  for (limit = 1; limit <= 8; ++limit) {
+    trainings = 0;
+    stop = false;
+    Session session(experiment, registry, on_cpu(), &stop);
+    bool interrupted = false;
+    while (session.rounds_done() < session.rounds()) {
+      const std::int64_t done = session.rounds_done();
+      const std::string before = hash(session.global());
+      const Json saved = session.checkpoint().method.values;
+      try {
+        session.play();
+      } catch (const Interrupted&) {
+        interrupted = true;
+        EXPECT_EQ(session.rounds_done(), done);
+        EXPECT_EQ(hash(session.global()), before);
+        EXPECT_EQ(session.checkpoint().method.values, saved);
+        EXPECT_EQ(session.engine().traffic().participations, 2 * done);
+        stop = false;
+      }
+    }
+    EXPECT_TRUE(interrupted) << limit;
+    EXPECT_EQ(hashes(session.history()), expected) << "stopped in training " << limit;
+    EXPECT_EQ(session.engine().traffic().participations, 8);
+  }
+}
+
+TEST(Session, AFailedRoundLeavesNoTraceEither) {
+  bool fail = true;
+  const Experiment experiment = small(remembering({"rounds=2"}));
+  const Registry registry = methods([&](std::int64_t round, std::int64_t) {
+    if (round == 1 && fail) {
+      throw Error(ErrorKind::run, "a client failed");
+    }
+  });
+  Session session(experiment, registry, on_cpu(1), nullptr);
+  session.play();
+  EXPECT_EQ(error_text([&] { session.play(); }), "a client failed");
+  fail = false;
+  session.play();
+  EXPECT_EQ(hashes(session.history()), undisturbed_hashes(experiment));
+}
+
+TEST(Session, EvaluatesWhenDueAndAlwaysAtTheEnd) {
+  Session session(small({"rounds=5", "eval_every=2"}), methods(), on_cpu(), nullptr);
+  std::vector<bool> evaluated;
+  while (session.rounds_done() < session.rounds()) {
+    evaluated.push_back(session.play().record.accuracy.has_value());
+  }
+  EXPECT_EQ(evaluated, (std::vector<bool>{false, true, false, true, true}));
+}
+
+TEST(Session, EvaluationHasNoInfluenceOnTheResult) {
+  EXPECT_EQ(undisturbed_hashes(small({"rounds=2", "eval_every=2", "train.eval_batch=7"})),
+            undisturbed_hashes(small({"rounds=2"})));
+}
+
+TEST(Session, StartsFromAWeightFile) {
+  const TestFolder folder;
+  Session source(small(), methods(), on_cpu(), nullptr);
+  source.play();
+  save_state(folder / "w.safetensors", source.global());
+  const std::string set = "model.weights=" + (folder / "w.safetensors").string();
+  Session session(small({set}), methods(), on_cpu(), nullptr);
+  EXPECT_EQ(hash(session.global()), hash(source.global()));
+  EXPECT_NE(hash(Session(small(), methods(), on_cpu(), nullptr).global()), hash(source.global()));
+}
+
+TEST(Session, AWeightFileThatDoesNotFitIsNamed) {
+  const TestFolder folder;
+  save_state(folder / "w.safetensors", state_of({1.0F}));
+  const std::string set = "model.weights=" + (folder / "w.safetensors").string();
+  EXPECT_THAT(error_text([&] { Session(small({set}), methods(), on_cpu(), nullptr); }),
+              HasSubstr((folder / "w.safetensors").string()));
+  EXPECT_THAT(error_text([&] {
+                Session(small({"model.weights=/no/w.safetensors"}), methods(), on_cpu(), nullptr);
+              }),
+              HasSubstr("cannot read /no/w.safetensors: no such file"));
+}
+
+TEST(Session, TheMethodDecidesHowManyRoundsThereAre) {
+  class Twice final : public FedAvg {
+   public:
+    std::int64_t rounds(const Setting& setting) const override { return 2 * setting.rounds; }
+  };
+  Registry registry = methods();
+  registry.add({"twice", "test", "", [] { return std::make_unique<Twice>(); }});
+  const Experiment experiment = parse_experiment(small_tree({"method.name=twice"}), registry);
+  EXPECT_EQ(Session(experiment, registry, on_cpu(), nullptr).rounds(), 8);
+}
+
+TEST(Device, OnlyWhatIsThereCanBeChosen) {
+  EXPECT_TRUE(choose_device("cpu").is_cpu());
+  EXPECT_EQ(error_text([] { choose_device("tpu"); }),
+            "--device tpu: expected cpu, cuda, cuda:N or auto");
+  EXPECT_EQ(error_kind([] { choose_device("cudax"); }), ErrorKind::usage);
+  EXPECT_EQ(choose_device("auto").is_cpu(), !at::hasCUDA());
+  if (!at::hasCUDA()) {
+    EXPECT_THAT(error_text([] { choose_device("cuda:0"); }),
+                HasSubstr("--device cuda:0: no CUDA device can be used here"));
+  } else {
+    EXPECT_EQ(error_kind([] { choose_device("cuda:99"); }), ErrorKind::usage);
+    EXPECT_EQ(error_kind([] { choose_device("cuda:x"); }), ErrorKind::usage);
+  }
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,237 @@
+#include "winnow/run/sweep.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "run/small_run.h"
+
+namespace winnow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+namespace fs = std::filesystem;
+
+// A sweep file of the running test: the small experiment and the given parts.
+class SweepFile {
+ public:
+  explicit SweepFile(const std::string& parts) { write_file_whole(path(), small_toml() + parts); }
+  fs::path path() const { return folder_ / "s.toml"; }
+  Sweep load(const std::vector<Override>& overrides = {}) const {
+    return load_sweep(path(), overrides, builtin_methods());
+  }
+  // The message without the file, which it must begin with.
+  std::string error(const std::vector<Override>& overrides = {}) const {
+    const std::string text = error_text([&] { load(overrides); });
+    const std::string start = path().string() + ": ";
+    EXPECT_THAT(text, StartsWith(start));
+    return text.substr(std::min(start.size(), text.size()));
+  }
+
+ private:
+  TestFolder folder_;
+};
+
+std::string load_error(const std::string& parts) {
+  return SweepFile(parts).error();
+}
+
+std::vector<std::string> ids(const Sweep& sweep) {
+  std::vector<std::string> result;
+  for (const SweepRun& run : sweep.runs) {
+    result.push_back(run.id);
+  }
+  return result;
+}
+
+TEST(Sweep, AGridIsAllCombinations) {
+  const Sweep sweep = SweepFile(R"toml(
+[grid]
+"method.name" = ["fedavg", "fedprox"]
+"noise.0.rho" = [0.25, 1]
+seed = [1, 2]
+)toml")
+                          .load();
+  EXPECT_EQ(sweep.name, "small");
+  EXPECT_THAT(ids(sweep),
+              ElementsAre("fedavg_rho=0.25_s1", "fedavg_rho=0.25_s2", "fedavg_rho=1_s1",
+                          "fedavg_rho=1_s2", "fedprox_rho=0.25_s1", "fedprox_rho=0.25_s2",
+                          "fedprox_rho=1_s1", "fedprox_rho=1_s2"));
+  const SweepRun& run = sweep.runs[5];
+  EXPECT_EQ(run.row, "fedprox");
+  EXPECT_EQ(run.column, "rho=0.25");
+  EXPECT_EQ(run.seed, 2U);
+  EXPECT_EQ(run.experiment.seed, 2U);
+  EXPECT_EQ(run.experiment.method, "fedprox");
+  EXPECT_DOUBLE_EQ(run.experiment.noise[0].options().rho, 0.25);
+}
+
+TEST(Sweep, WithoutRowsTheMethodIsTheRow) {
+  const Sweep sweep = SweepFile("[grid]\nseed = [3, 4]\n").load();
+  EXPECT_THAT(ids(sweep), ElementsAre("fedavg_s3", "fedavg_s4"));
+  EXPECT_EQ(sweep.runs[0].row, "fedavg");
+  EXPECT_EQ(sweep.runs[0].column, "");
+}
+
+TEST(Sweep, RowsAndColumnsHaveNames) {
+  const Sweep sweep = SweepFile(R"toml(
+[[row]]
+name = "ours (mu = 1)"
+set = { "method.name" = "fedprox", "method.mu" = 1 }
+[[row]]
+name = "FedAvg"
+set = {}
+[[column]]
+name = "clean"
+set = { noise = [] }
+[[column]]
+name = "60% noisy"
+[grid]
+"train.lr" = [0.1]
+seed = [7]
+)toml")
+                          .load();
+  EXPECT_THAT(ids(sweep),
+              ElementsAre("ours-mu-=-1_clean-lr=0.1_s7", "ours-mu-=-1_60-noisy-lr=0.1_s7",
+                          "FedAvg_clean-lr=0.1_s7", "FedAvg_60-noisy-lr=0.1_s7"));
+  EXPECT_EQ(sweep.runs[0].row, "ours (mu = 1)");
+  EXPECT_EQ(sweep.runs[1].column, "60% noisy, lr=0.1");
+  EXPECT_TRUE(sweep.runs[0].experiment.noise.empty());
+  EXPECT_EQ(sweep.runs[1].experiment.noise.size(), 1U);
+  EXPECT_EQ(sweep.runs[0].experiment.method_params.dump(), R"toml({"mu":1.0})toml");
+  EXPECT_EQ(sweep.runs[2].experiment.method, "fedavg");
+}
+
+TEST(Sweep, AMethodAxisBesideNamedRowsIsAColumn) {
+  const Sweep sweep = SweepFile(R"toml(
+[[row]]
+name = "lr 1"
+set = { "train.lr" = 1 }
+[grid]
+"method.name" = ["fedavg", "fedprox"]
+)toml")
+                          .load();
+  EXPECT_THAT(ids(sweep), ElementsAre("lr-1_fedavg_s1", "lr-1_fedprox_s1"));
+}
+
+TEST(Sweep, ValuesThatAreTablesAreCalledByTheirNames) {
+  const Sweep sweep = SweepFile(R"toml(
+[grid]
+"federation.partition" = ["iid_split", { name = "shards", shards_per_client = 1 }]
+)toml")
+                          .load();
+  EXPECT_THAT(ids(sweep), ElementsAre("fedavg_iid-split_s1", "fedavg_shards_s1"));
+  EXPECT_EQ(sweep.runs[1].experiment.federation.partition.options().shards_per_client, 1);
+}
+
+TEST(Sweep, OverridesApplyToEveryRun) {
+  const SweepFile file("[grid]\nseed = [1, 2]\n");
+  for (const SweepRun& run : file.load({{"rounds", "9"}}).runs) {
+    EXPECT_EQ(run.experiment.rounds, 9);
+  }
+}
+
+TEST(Sweep, AnOverrideThatTheGridWouldUndoIsRefused) {
+  const SweepFile file("[grid]\nseed = [1, 2]\n");
+  EXPECT_EQ(file.error({{"seed", "5"}}),
+            "seed is an axis of the [grid]: it cannot be overridden | choose among the runs with "
+            "--only, or change the file");
+  EXPECT_THAT(ids(file.load({{"grid.seed", "[5]"}})), ElementsAre("fedavg_s5"));
+}
+
+TEST(Sweep, PathsOfRowsAreMadeAbsoluteToo) {
+  const Sweep sweep = SweepFile(R"toml(
+[[row]]
+name = "pretrained"
+set = { "model.weights" = "w.safetensors" }
+)toml")
+                          .load();
+  EXPECT_TRUE(fs::path(sweep.runs[0].experiment.model.weights).is_absolute());
+  EXPECT_THAT(sweep.runs[0].experiment.model.weights, EndsWith("/w.safetensors"));
+}
+
+TEST(Sweep, TheFileNameStandsInForAMissingName) {
+  const TestFolder folder;
+  write_file_whole(folder / "compare.toml", "[grid]\nseed = [1]\n");
+  EXPECT_EQ(load_sweep(folder / "compare.toml", {}, builtin_methods()).name, "compare");
+}
+
+TEST(Sweep, AFileWithoutAnAxisIsRefused) {
+  EXPECT_EQ(
+      load_error(""),
+      "there is nothing to sweep over | add a [grid], [[row]] or [[column]], or use winnow run");
+  EXPECT_THAT(load_error("[grid]\n"), HasSubstr("there is nothing to sweep over"));
+}
+
+TEST(Sweep, PartsOfTheWrongShapeAreNamed) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"[grid]\nseed = 1", "grid.\"seed\": expected a list of values"},
+      {"[grid]\nseed = []", "grid.\"seed\": expected a list of values"},
+      {"[row]\nname = 'a'", "row: expected a list of tables | write [[row]]"},
+      {"[column]\nname = 'a'", "column: expected a list of tables | write [[column]]"},
+      {"[[row]]\nset = {}", "[[row]]: an entry has no name"},
+      {"[[row]]\nname = 'a'\nsets = {}", "[[row]]: unexpected 'sets' | it takes name"},
+      {"[[row]]\nname = 'a'\nset = 3", "[[row]]: unexpected 'set'"},
+      {"[[row]]\nname = 3", "[[row]]: unexpected 'name'"},
+  };
+  for (const auto& [parts, expected] : cases) {
+    EXPECT_THAT(load_error(parts), StartsWith(expected)) << parts;
+  }
+  const TestFolder folder;
+  const auto plain = [&](const std::string& text) {
+    write_file_whole(folder / "p.toml", text);
+    return error_text([&] { load_sweep(folder / "p.toml", {}, builtin_methods()); });
+  };
+  EXPECT_THAT(plain("row = []"), EndsWith("row: the list is empty"));
+  EXPECT_THAT(plain("column = []"), EndsWith("column: the list is empty"));
+  EXPECT_THAT(plain("row = [1]"), EndsWith("row: expected a list of tables"));
+  EXPECT_THAT(plain("grid = 3"), EndsWith("grid: expected a table of keys to lists"));
+}
+
+TEST(Sweep, ABadRunIsNamedBeforeAnyIsStarted) {
+  EXPECT_EQ(load_error("[grid]\n\"train.lr\" = [0.1, -1]\n"),
+            "run 'lr=-1': train.lr = -1: expected a number >= 0 | learning rate of SGD");
+  EXPECT_EQ(
+      load_error("[[row]]\nname = 'a'\nset = { \"train.momentun\" = 1 }\n[grid]\nseed = [1]\n"),
+      "run 'a, seed=1': unknown key 'train.momentun' | did you mean 'momentum'?");
+  EXPECT_EQ(load_error("[[row]]\nname = 'a'\nset = { \"noise.3.rho\" = 1 }\n"),
+            "run 'a': noise.3.rho: '3' is not a place in a list of 1");
+  EXPECT_EQ(load_error("[grid]\n\"method.name\" = ['fedavg', 'fedprx']\n"),
+            "run 'fedprx': unknown method 'fedprx' | did you mean 'fedprox'?");
+  EXPECT_EQ(error_kind([] { SweepFile("[grid]\n\"seed.x\" = [1]\n").load(); }),
+            ErrorKind::experiment);
+}
+
+TEST(Sweep, RunsMustHaveDifferentNames) {
+  EXPECT_EQ(
+      load_error("[[row]]\nname = 'a b'\n[[row]]\nname = 'a-b'\n"),
+      "two runs of the grid are both called 'a-b_s1' | give rows and columns names that differ");
+  EXPECT_THAT(load_error("[grid]\nseed = [1, 1]\n"), HasSubstr("both called 'fedavg_s1'"));
+}
+
+TEST(Sweep, StatusIsReadFromTheDirectory) {
+  const TestFolder folder;
+  EXPECT_EQ(run_status(folder / "x"), RunStatus::missing);
+  EXPECT_EQ(run_status(folder.path()), RunStatus::missing);
+  write_file_whole(folder / "experiment.toml", "");
+  EXPECT_EQ(run_status(folder.path()), RunStatus::started);
+  write_file_whole(folder / "summary.json", "{}");
+  EXPECT_EQ(run_status(folder.path()), RunStatus::finished);
+}
+
+TEST(Sweep, TheIndexListsEveryRun) {
+  const TestFolder folder;
+  write_file_whole(folder / "s.toml", small_toml() + std::string("[grid]\nseed = [1, 2]\n"));
+  write_sweep_index(folder.path(), load_sweep(folder / "s.toml", {}, builtin_methods()));
+  const Json index = Json::parse(read_file(folder / "sweep.json"));
+  EXPECT_EQ(index.at("name"), "small");
+  EXPECT_EQ(index.at("runs").size(), 2U);
+  EXPECT_EQ(index.at("runs")[1].dump(),
+            R"toml({"id":"fedavg_s2","row":"fedavg","column":"","seed":2})toml");
+}
+
+}  // namespace
+}  // namespace winnow
