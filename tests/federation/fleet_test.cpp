@@ -44,5 +44,11 @@ TEST(FoldOrder, OfNothingIsEmpty) {
   EXPECT_TRUE(fold_order({}, fleet_of({1, 2})).empty());
 }
 
+TEST(ClientsWithSamples, AreThoseWorthSelecting) {
+  EXPECT_EQ(clients_with_samples(fleet_of({0, 3, 0, 1, 9, 0})),
+            (std::vector<std::int64_t>{1, 3, 4}));
+  EXPECT_TRUE(clients_with_samples(fleet_of({0, 0})).empty());
+}
+
 }  // namespace
 }  // namespace winnow

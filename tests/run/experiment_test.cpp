@@ -70,8 +70,8 @@ TEST(Experiment, ReadsEveryTable) {
   EXPECT_EQ(experiment.data.train_limit, 100);
   EXPECT_EQ(experiment.federation.partition.name(), "shards");
   ASSERT_EQ(experiment.noise.size(), 2U);
-  EXPECT_DOUBLE_EQ(experiment.noise[0].options().mu, 0.8);
-  EXPECT_EQ(experiment.noise[1].scope().clients, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_DOUBLE_EQ(label_noise(experiment, 0).options().mu, 0.8);
+  EXPECT_EQ(label_noise(experiment, 1).scope().clients, (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(experiment.model.resize, 16);
   EXPECT_DOUBLE_EQ(experiment.train.lr, 1.0);
   EXPECT_EQ(experiment.method_params.dump(), R"({"mu":0.25})");
@@ -223,7 +223,7 @@ TEST(ExperimentFile, OverridesApply) {
                                                 builtin_methods());
   EXPECT_EQ(experiment.seed, 9U);
   EXPECT_EQ(experiment.method_params.dump(), R"({"mu":0.5})");
-  EXPECT_DOUBLE_EQ(experiment.noise[0].options().rho, 0.25);
+  EXPECT_DOUBLE_EQ(label_noise(experiment, 0).options().rho, 0.25);
   EXPECT_EQ(experiment.federation.partition.name(), "shards");
 }
 
@@ -279,8 +279,8 @@ TEST(ExperimentFile, RelativePathsAreMadeAbsolute) {
   EXPECT_EQ(experiment.data.given_labels, (beside / "l.csv").string()) << "then from the file";
   EXPECT_EQ(experiment.data.list_test, "/abs");
   EXPECT_EQ(experiment.model.weights, (beside / "w.safetensors").string());
-  EXPECT_EQ(experiment.noise[0].options().file, (beside / "human.npy").string());
-  EXPECT_EQ(experiment.noise[1].options().file, (here / "nowhere.npy").string())
+  EXPECT_EQ(label_noise(experiment, 0).options().file, (beside / "human.npy").string());
+  EXPECT_EQ(label_noise(experiment, 1).options().file, (here / "nowhere.npy").string())
       << "a missing file is reported where the user stands";
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "testing/support.h"
@@ -154,6 +155,10 @@ inline Registry methods(Remembering::Hook hook = nullptr) {
 
 inline Experiment small(const std::vector<std::string>& sets = {}) {
   return parse_experiment(small_tree(sets), methods());
+}
+
+inline const LabelNoise& label_noise(const Experiment& experiment, std::size_t block) {
+  return std::get<LabelNoise>(experiment.noise.at(block));
 }
 
 inline std::vector<std::string> hashes(const History& history) {

@@ -66,7 +66,7 @@ seed = [1, 2]
   EXPECT_EQ(run.seed, 2U);
   EXPECT_EQ(run.experiment.seed, 2U);
   EXPECT_EQ(run.experiment.method, "fedprox");
-  EXPECT_DOUBLE_EQ(run.experiment.noise[0].options().rho, 0.25);
+  EXPECT_DOUBLE_EQ(label_noise(run.experiment, 0).options().rho, 0.25);
 }
 
 TEST(Sweep, WithoutRowsTheMethodIsTheRow) {

@@ -8,7 +8,7 @@
 namespace winnow {
 namespace {
 
-at::Tensor index_of(std::vector<std::int64_t> samples) {
+at::Tensor index_of(const std::vector<std::int64_t>& samples) {
   return at::tensor(samples, at::kLong);
 }
 

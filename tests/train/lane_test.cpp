@@ -215,7 +215,7 @@ TrainKey mixup_key_of_the_example(const LocalSet& set, const TrainOptions& optio
 TEST(Lane, MixupMixesImagesAndLosses) {
   const Feed feed(rows_as_images({{1, 2}, {3, 4}, {5, 6}}), bytes_as_they_are(), 0, at::kCPU);
   at::Tensor seen;
-  const at::Tensor logits = at::tensor({2.0F, 0.0F, 0.0F, 1.0F, 1.0F, 1.0F}).view({3, 2});
+  at::Tensor logits = at::tensor({2.0F, 0.0F, 0.0F, 1.0F, 1.0F, 1.0F}).view({3, 2});
   Lane lane(std::make_unique<ProbeNet>(2,
                                        [&](const at::Tensor& images) {
                                          seen = images.detach().flatten(1).clone();

@@ -10,7 +10,7 @@
 namespace winnow {
 namespace {
 
-at::Tensor logits_of(std::vector<double> row) {
+at::Tensor logits_of(const std::vector<double>& row) {
   return at::tensor(row, at::kDouble).unsqueeze(0);
 }
 

@@ -59,6 +59,7 @@ std::string Param::type() const {
                         [](const std::string*) { return "text"; },
                         [](const std::vector<double>*) { return "list of numbers"; },
                         [](const std::vector<std::int64_t>*) { return "list of whole numbers"; },
+                        [](const std::vector<std::string>*) { return "list of texts"; },
                     },
                     target_);
 }
@@ -156,6 +157,13 @@ void Param::set(const Json& value, std::string_view where) {
                      target->push_back(whole(element));
                    }
                  },
+                 [&](std::vector<std::string>* target) {
+                   const auto is_text = [](const Json& element) { return element.is_string(); };
+                   if (!value.is_array() || !std::ranges::all_of(value, is_text)) {
+                     reject(value, where, "a list of texts in quotes");
+                   }
+                   *target = value.get<std::vector<std::string>>();
+                 },
              },
              target_);
 }
@@ -179,6 +187,10 @@ Param& Params::add(std::string name, std::vector<double>& target, std::string he
   return params_.emplace_back(Param(std::move(name), &target, std::move(help)));
 }
 Param& Params::add(std::string name, std::vector<std::int64_t>& target, std::string help) {
+  return params_.emplace_back(Param(std::move(name), &target, std::move(help)));
+}
+
+Param& Params::add(std::string name, std::vector<std::string>& target, std::string help) {
   return params_.emplace_back(Param(std::move(name), &target, std::move(help)));
 }
 

@@ -37,7 +37,8 @@ class Param {
  private:
   friend class Params;
   using Target = std::variant<double*, std::int64_t*, std::uint64_t*, bool*, std::string*,
-                              std::vector<double>*, std::vector<std::int64_t>*>;
+                              std::vector<double>*, std::vector<std::int64_t>*,
+                              std::vector<std::string>*>;
   Param(std::string name, Target target, std::string help);
   [[noreturn]] void reject(const Json& value, std::string_view where,
                            const std::string& expected) const;
@@ -64,6 +65,7 @@ class Params {
   Param& add(std::string name, std::string& target, std::string help);
   Param& add(std::string name, std::vector<double>& target, std::string help);
   Param& add(std::string name, std::vector<std::int64_t>& target, std::string help);
+  Param& add(std::string name, std::vector<std::string>& target, std::string help);
 
   // Sets every parameter named in `table`; a key that is not declared is an error with a suggestion.
   // `where` is the table's name in messages; keys in `also` belong to somebody else and are skipped.

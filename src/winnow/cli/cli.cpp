@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "winnow/base/build_info.h"
 #include "winnow/base/error.h"
@@ -27,9 +28,9 @@ std::string version_text() {
 
 int report(const std::string& message, const std::string& hint, int code) {
   const bool colour = use_colour() && stderr_is_terminal();
-  fmt::print(stderr, "{} {}\n", red("winnow:", colour), message);
+  tell(fmt::format("{} {}\n", red("winnow:", colour), message));
   if (!hint.empty()) {
-    fmt::print(stderr, "  {}\n", hint);
+    tell(fmt::format("  {}\n", hint));
   }
   return code;
 }
@@ -66,9 +67,11 @@ void check_output() {
 }  // namespace
 
 void RuntimeFlags::add_to(CLI::App& command) {
-  command.add_option("--lanes", runtime.lanes, "trainers working side by side (default: one per core)")
+  command
+      .add_option("--lanes", runtime.lanes, "trainers working side by side (default: one per core)")
       ->check(CLI::Range(1, 1024));
-  command.add_option("--device", runtime.device, "cpu, cuda, cuda:N or auto")->capture_default_str();
+  command.add_option("--device", runtime.device, "cpu, cuda, cuda:N or auto")
+      ->capture_default_str();
   command.add_flag("-q,--quiet", quiet, "no progress");
 }
 
@@ -94,12 +97,13 @@ std::vector<Override> OverrideFlags::overrides() const {
 }
 
 int run_program(int argc, const char* const* argv, const Registry& registry) {
+  keep_standard_streams();
   CLI::App app("Federated learning that survives noisy clients.", "winnow");
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "help of all commands");
   app.footer(
-      "Start here:  winnow run experiments/quickstart.toml\n"
+      "Start here:  winnow run experiments/synthetic.toml\n"
       "Exit codes:  0 done · 2 usage · 3 experiment · 4 data · 5 run · 6 peer · 7 verify found a "
       "difference · 8 a run of a sweep failed · 70 internal · 130 interrupted");
   Program program{registry};
@@ -133,6 +137,8 @@ int run_program(int argc, const char* const* argv, const Registry& registry) {
   } catch (const std::filesystem::filesystem_error& error) {
     return report(fmt::format("{}: {}", error.path1().string(), error.code().message()), "",
                   exit_code(ErrorKind::run));
+  } catch (const std::system_error& error) {
+    return report(error.what(), "", exit_code(ErrorKind::run));
   } catch (const std::exception& error) {
     return report("internal error: " + first_line(error.what()),
                   "this is a bug; please report it with the command you gave",

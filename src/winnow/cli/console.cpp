@@ -1,11 +1,14 @@
 #include "winnow/cli/console.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <tuple>
 
 #include "winnow/base/text.h"
 
@@ -30,19 +33,44 @@ std::vector<std::string> wrap(const std::string& text, std::size_t width) {
 
 }  // namespace
 
-bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }
+bool stdout_is_terminal() {
+  return ::isatty(STDOUT_FILENO) != 0;
+}
 
-bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
+bool stderr_is_terminal() {
+  return ::isatty(STDERR_FILENO) != 0;
+}
 
 bool use_colour() {
   const char* no_colour = std::getenv("NO_COLOR");
   return stdout_is_terminal() && (no_colour == nullptr || *no_colour == '\0');
 }
 
-std::string bold(std::string_view text, bool colour) { return wrapped(text, "1", colour); }
-std::string dim(std::string_view text, bool colour) { return wrapped(text, "2", colour); }
-std::string red(std::string_view text, bool colour) { return wrapped(text, "31", colour); }
-std::string green(std::string_view text, bool colour) { return wrapped(text, "32", colour); }
+std::string bold(std::string_view text, bool colour) {
+  return wrapped(text, "1", colour);
+}
+std::string dim(std::string_view text, bool colour) {
+  return wrapped(text, "2", colour);
+}
+std::string red(std::string_view text, bool colour) {
+  return wrapped(text, "31", colour);
+}
+std::string green(std::string_view text, bool colour) {
+  return wrapped(text, "32", colour);
+}
+
+void tell(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+void keep_standard_streams() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) < 0) {
+      std::ignore = ::open("/dev/null", O_RDWR);  // takes the lowest free number, which is this one
+    }
+  }
+}
 
 int terminal_width() {
   winsize size{};

@@ -17,6 +17,14 @@ std::string dim(std::string_view text, bool colour);
 std::string red(std::string_view text, bool colour);
 std::string green(std::string_view text, bool colour);
 
+// Prints to standard error at once. A message that cannot be written, because the disk is full or
+// nobody listens, is no reason to stop a run: it is dropped.
+void tell(std::string_view text);
+
+// Opens the standard streams that the program was started without, so that no file of a run takes
+// their place and receives messages.
+void keep_standard_streams();
+
 int terminal_width();  // 80 when unknown
 
 // Left-aligned columns with two spaces between them; the last one wraps at the terminal's width.

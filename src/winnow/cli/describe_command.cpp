@@ -11,7 +11,7 @@
 #include "winnow/data/partition.h"
 #include "winnow/model/net.h"
 #include "winnow/noise/distortion.h"
-#include "winnow/noise/label_noise.h"
+#include "winnow/noise/noise.h"
 
 namespace winnow {
 namespace {
@@ -82,12 +82,13 @@ std::vector<Json> find_all(const std::string& name, const Registry& registry,
       return description("partition", info.name, info.summary, params);
     });
   }
-  for (const LabelNoiseInfo& info : label_noises()) {
+  for (const NoiseInfo& info : noises()) {
     consider(info.name, [&] {
-      LabelNoiseOptions options = info.defaults;
-      Params params;
-      info.declare(params, options);
-      return description("noise", info.name, info.summary, params);
+      Json json;
+      info.declared([&](const Params& params) {
+        json = description("noise", info.name, info.summary, params);
+      });
+      return json;
     });
   }
   for (const NetInfo& info : zoo()) {
@@ -135,7 +136,8 @@ void print_text(const Json& json) {
                         (source.empty() ? "" : fmt::format(" ({})", source))});
   }
   if (!rows.empty()) {
-    fmt::print("parameters (name, default, allowed, meaning):\n{}", columns(rows, terminal_width()));
+    fmt::print("parameters (name, default, allowed, meaning):\n{}",
+               columns(rows, terminal_width()));
   }
 }
 
@@ -144,11 +146,10 @@ void print_markdown(const Json& json) {
   for (const Json& param : json.at("parameters")) {
     const auto range = param.at("range").get<std::string>();
     const auto source = param.at("source").get<std::string>();
-    fmt::print("| `{}` | `{}` | {} | {}{} |\n", param.at("name").get<std::string>(),
-               param.at("default").dump(),
-               range.empty() ? param.at("type").get<std::string>() : range,
-               param.at("help").get<std::string>(),
-               source.empty() ? "" : fmt::format(" ({})", source));
+    fmt::print(
+        "| `{}` | `{}` | {} | {}{} |\n", param.at("name").get<std::string>(),
+        param.at("default").dump(), range.empty() ? param.at("type").get<std::string>() : range,
+        param.at("help").get<std::string>(), source.empty() ? "" : fmt::format(" ({})", source));
   }
 }
 

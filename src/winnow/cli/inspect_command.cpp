@@ -1,53 +1,75 @@
 // `winnow inspect`: partition and noise before any training.
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <map>
 
+#include "winnow/base/error.h"
+#include "winnow/base/files.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
+#include "winnow/data/catalog.h"
+#include "winnow/noise/distortion.h"
+#include "winnow/report/contact_sheet.h"
+#include "winnow/report/partition_picture.h"
 #include "winnow/run/world.h"
 
 namespace winnow {
 namespace {
 
-struct ClientReport {
-  std::vector<std::int64_t> given;  // samples per class, as the client sees them
-  std::int64_t size = 0;
-  std::int64_t wrong = 0;
-  bool noisy = false;
+namespace fs = std::filesystem;
 
-  double wrong_share() const {
-    return size == 0 ? 0.0 : static_cast<double>(wrong) / static_cast<double>(size);
+constexpr std::size_t kClientsShown = 40;
+constexpr std::int64_t kSheetImages = 8;
+
+PartitionPicture count_clients(const Experiment& experiment, const World& world) {
+  std::map<std::int64_t, std::int64_t> distorted;
+  for (const LedgerSample& entry : world.ledger.samples()) {
+    distorted[entry.client] += entry.kind != "label" ? 1 : 0;
   }
-};
-
-std::vector<ClientReport> report_clients(const World& world) {
-  std::vector<ClientReport> reports;
+  PartitionPicture picture{
+      fmt::format("{}: {} over {} clients, {}", experiment.name, world.data.name,
+                  world.clients.size(), experiment.federation.partition.name()),
+      world.data.class_names, {}};
+  const auto classes = static_cast<std::size_t>(world.data.classes);
   for (std::size_t id = 0; id < world.clients.size(); ++id) {
     const ClientData& client = world.clients[id];
-    ClientReport report;
-    report.given.resize(static_cast<std::size_t>(world.data.classes));
-    report.size = static_cast<std::int64_t>(client.samples.size());
+    ClientPicture counted;
+    counted.samples = static_cast<std::int64_t>(client.samples.size());
+    counted.true_counts.resize(classes);
+    counted.given_counts.resize(classes);
+    std::int64_t wrong = 0;
     for (std::size_t i = 0; i < client.samples.size(); ++i) {
-      ++report.given[static_cast<std::size_t>(client.given[i])];
-      const auto sample = static_cast<std::size_t>(client.samples[i]);
-      report.wrong += client.given[i] != world.data.train.labels[sample] ? 1 : 0;
+      const std::int64_t truth =
+          world.data.train.labels[static_cast<std::size_t>(client.samples[i])];
+      ++counted.true_counts[static_cast<std::size_t>(truth)];
+      ++counted.given_counts[static_cast<std::size_t>(client.given[i])];
+      wrong += client.given[i] != truth ? 1 : 0;
     }
-    report.noisy = world.ledger.is_noisy(static_cast<std::int64_t>(id));
-    reports.push_back(std::move(report));
+    const double size = std::max(1.0, static_cast<double>(counted.samples));
+    counted.wrong_share = static_cast<double>(wrong) / size;
+    const auto touched = distorted.find(static_cast<std::int64_t>(id));
+    if (touched != distorted.end()) {
+      counted.distorted_share = std::min(1.0, static_cast<double>(touched->second) / size);
+    }
+    counted.noisy = world.ledger.is_noisy(static_cast<std::int64_t>(id));
+    picture.clients.push_back(std::move(counted));
   }
-  return reports;
+  return picture;
 }
 
-Json to_json(const World& world, const std::vector<ClientReport>& reports) {
+Json to_json(const World& world, const PartitionPicture& picture) {
   Json clients = Json::array();
-  for (std::size_t id = 0; id < reports.size(); ++id) {
+  for (std::size_t id = 0; id < picture.clients.size(); ++id) {
+    const ClientPicture& client = picture.clients[id];
     clients.push_back({{"client", id},
-                       {"samples", reports[id].size},
-                       {"classes", reports[id].given},
-                       {"wrong", reports[id].wrong},
-                       {"noisy", reports[id].noisy}});
+                       {"samples", client.samples},
+                       {"true_classes", client.true_counts},
+                       {"given_classes", client.given_counts},
+                       {"wrong_share", client.wrong_share},
+                       {"distorted_share", client.distorted_share},
+                       {"noisy", client.noisy}});
   }
   return {{"data", world.data.name},
           {"train", world.data.train.size()},
@@ -57,46 +79,75 @@ Json to_json(const World& world, const std::vector<ClientReport>& reports) {
           {"clients", clients}};
 }
 
-// Shades of one class's share among a client's samples.
-std::string shade(double share) {
-  constexpr std::string_view kShades = " .:-=+*#%@";
-  const auto last = static_cast<double>(kShades.size() - 1);
-  const auto level = static_cast<std::size_t>(std::clamp(share * 2.0 * last, 0.0, last));
-  return std::string(2, kShades[share > 0.0 ? std::max<std::size_t>(1, level) : 0]);
+struct SheetEntry {
+  std::string kind;
+  int severity = 0;
+};
+
+// The distortions of the experiment, or all of them at low, medium and high severity.
+std::vector<SheetEntry> sheet_entries(const Experiment& experiment) {
+  std::vector<SheetEntry> entries;
+  for (const Noise& block : experiment.noise) {
+    if (const auto* input = std::get_if<InputNoise>(&block)) {
+      const InputNoiseOptions& options = input->options();
+      for (const std::string& kind :
+           options.kinds.empty() ? distortion_set(options.set) : options.kinds) {
+        entries.push_back({kind, parse_severity(options.severity)});
+      }
+    }
+  }
+  if (!entries.empty()) {
+    return entries;
+  }
+  for (const DistortionInfo& info : distortions()) {
+    for (const int severity : {1, 3, 5}) {
+      if (info.uses_severity || severity == 5) {
+        entries.push_back({info.name, severity});
+      }
+    }
+  }
+  return entries;
 }
 
-void print_text(const World& world, const std::vector<ClientReport>& reports, std::size_t limit) {
-  const bool colour = use_colour();
-  std::int64_t used = 0;
-  std::int64_t wrong = 0;
-  std::int64_t least = reports.front().size;
-  std::int64_t most = 0;
-  for (const ClientReport& report : reports) {
-    used += report.size;
-    wrong += report.wrong;
-    least = std::min(least, report.size);
-    most = std::max(most, report.size);
-  }
-  fmt::print("{}: {} training and {} test images, {} classes\n", bold(world.data.name, colour),
-             world.data.train.size(), world.data.test.size(), world.data.classes);
-  fmt::print("{} clients hold {} samples, {} to {} each\n", reports.size(), used, least, most);
-  fmt::print("{} noisy clients, {} wrong labels ({:.1f}%)\n\n", world.ledger.noisy_clients().size(),
-             wrong, used == 0 ? 0.0 : 100.0 * static_cast<double>(wrong) / static_cast<double>(used));
-  fmt::print("client  samples  wrong   share of each given class (darker: more)\n");
-  for (std::size_t id = 0; id < std::min(limit, reports.size()); ++id) {
-    const ClientReport& report = reports[id];
-    std::string picture;
-    for (const std::int64_t count : report.given) {
-      picture += shade(report.size == 0 ? 0.0
-                                        : static_cast<double>(count) / static_cast<double>(report.size));
+// One row per distortion and severity over the first images of the undistorted set.
+std::string distortion_sheet(const Experiment& experiment) {
+  const DataSet data = load(experiment.data);
+  const std::int64_t count = std::min(kSheetImages, data.train.size());
+  const at::Tensor originals = data.train.images.narrow(0, 0, count);
+  const auto row = [&](const std::string& label, const at::Tensor& images) {
+    ContactRow made{label, {}};
+    for (std::int64_t i = 0; i < count; ++i) {
+      made.images.push_back(images[i]);
     }
-    const std::string line = fmt::format("{:>6}  {:>7}  {:>5.1f}%  |{}|", id, report.size,
-                                         100.0 * report.wrong_share(), picture);
-    fmt::print("{}\n", report.noisy ? red(line, colour) : line);
+    return made;
+  };
+  std::vector<ContactRow> rows{row("original", originals)};
+  for (const SheetEntry& entry : sheet_entries(experiment)) {
+    at::Tensor images = originals.clone();
+    std::vector<DistortionJob> jobs;
+    for (std::int64_t i = 0; i < count; ++i) {
+      jobs.push_back({i, distortion_id(entry.kind), entry.severity});
+    }
+    distort_images(images, jobs, experiment.seed, 1);
+    const bool graded = find_distortion(entry.kind).uses_severity;
+    rows.push_back(
+        row(graded ? fmt::format("{} {}", entry.kind, entry.severity) : entry.kind, images));
   }
-  if (reports.size() > limit) {
-    fmt::print("... and {} more (--all shows them)\n", reports.size() - limit);
+  return contact_sheet_png(rows, data.name);
+}
+
+void write_pictures(const fs::path& folder, const Experiment& experiment,
+                    const PartitionPicture& picture) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) {
+    throw Error(ErrorKind::run,
+                fmt::format("cannot create {}: {}", folder.string(), failed.message()));
   }
+  write_file_whole(folder / "partition.svg", partition_svg(picture));
+  write_file_whole(folder / "distortions.png", distortion_sheet(experiment));
+  tell(fmt::format("pictures: {} and {}\n", (folder / "partition.svg").string(),
+                   (folder / "distortions.png").string()));
 }
 
 }  // namespace
@@ -104,6 +155,7 @@ void print_text(const World& world, const std::vector<ClientReport>& reports, st
 void add_inspect_command(CLI::App& app, Program& program) {
   struct Flags {
     std::string file;
+    std::string out;
     bool json = false;
     bool all = false;
     OverrideFlags overrides;
@@ -111,19 +163,26 @@ void add_inspect_command(CLI::App& app, Program& program) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("inspect", "show partition and noise before any training");
   command->add_option("FILE", flags->file, "experiment in TOML")->required();
+  command->add_option("-o,--out", flags->out,
+                      "folder for pictures: partition.svg and distortions.png");
   command->add_flag("--all", flags->all, "every client, not the first forty");
   command->add_flag("--json", flags->json, "print as JSON");
   flags->overrides.add_to(*command);
-  command->footer("Example:  winnow inspect experiments/quickstart.toml --set noise.0.rho=0.4");
+  command->footer(
+      "Example:  winnow inspect experiments/synthetic.toml --set noise.0.rho=0.4 --out pictures");
   command->callback([flags, &program] {
-    constexpr std::size_t kFirst = 40;
-    const World world = make_world(
-        load_experiment(flags->file, flags->overrides.overrides(), program.registry));
-    const std::vector<ClientReport> reports = report_clients(world);
+    const Experiment experiment =
+        load_experiment(flags->file, flags->overrides.overrides(), program.registry);
+    const World world = make_world(experiment);
+    const PartitionPicture picture = count_clients(experiment, world);
     if (flags->json) {
-      fmt::print("{}\n", to_json(world, reports).dump());
+      fmt::print("{}\n", to_json(world, picture).dump());
     } else {
-      print_text(world, reports, flags->all ? reports.size() : kFirst);
+      fmt::print("{}", partition_text(picture, terminal_width(), use_colour(),
+                                      flags->all ? picture.clients.size() : kClientsShown));
+    }
+    if (!flags->out.empty()) {
+      write_pictures(flags->out, experiment, picture);
     }
   });
 }

@@ -9,7 +9,7 @@
 #include "winnow/data/partition.h"
 #include "winnow/model/net.h"
 #include "winnow/noise/distortion.h"
-#include "winnow/noise/label_noise.h"
+#include "winnow/noise/noise.h"
 
 namespace winnow {
 namespace {
@@ -27,12 +27,11 @@ Json list_models() {
   Json list = Json::array();
   for (const NetInfo& info : zoo()) {
     const NetShape& shape = info.usual;
-    list.push_back(
-        {{"name", info.name},
-         {"parameters", info.make(shape)->weights().layout()->parameters()},
-         {"input", fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width)},
-         {"classes", shape.classes},
-         {"summary", info.summary}});
+    list.push_back({{"name", info.name},
+                    {"parameters", info.make(shape)->weights().layout()->parameters()},
+                    {"input", fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width)},
+                    {"classes", shape.classes},
+                    {"summary", info.summary}});
   }
   return list;
 }
@@ -77,7 +76,7 @@ Json listing(const std::string& what, const Registry& registry) {
   if (what == "partitions") {
     return list_entries(partitions());
   }
-  return what == "noises" ? list_entries(label_noises()) : list_entries(distortions());
+  return what == "noises" ? list_entries(noises()) : list_entries(distortions());
 }
 
 void print_data_sets(const Json& list, int width) {
@@ -121,10 +120,11 @@ void add_list_command(CLI::App& app, Program& program) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("list", "what there is to choose from");
   command
-      ->add_option("WHAT", flags->what, "methods, models, datasets, partitions, noises or distortions")
+      ->add_option("WHAT", flags->what,
+                   "methods, models, datasets, partitions, noises or distortions")
       ->required()
-      ->check(CLI::IsMember(
-          {"methods", "models", "datasets", "partitions", "noises", "distortions"}));
+      ->check(
+          CLI::IsMember({"methods", "models", "datasets", "partitions", "noises", "distortions"}));
   command->add_flag("--json", flags->json, "print as JSON");
   command->footer("Example:  winnow list datasets");
   command->callback([flags, &program] {

@@ -50,12 +50,13 @@ void Progress::started(const Session& session) {
     best_ = std::max(best_, record.accuracy.value_or(0.0));
   }
   const Experiment& experiment = session.experiment();
-  fmt::print(stderr, "{}: {} on {}, {} clients, {} rounds, {} {} on {}\n", experiment.name,
-             experiment.method, session.world().data.name, session.engine().size(),
-             session.rounds(), session.engine().lanes(),
-             session.engine().lanes() == 1 ? "lane" : "lanes", session.engine().device().str());
+  tell(fmt::format("{}: {} on {}, {} clients, {} rounds, {} {} on {}\n", experiment.name,
+                   experiment.method, session.world().data.name, session.engine().size(),
+                   session.rounds(), session.engine().lanes(),
+                   session.engine().lanes() == 1 ? "lane" : "lanes",
+                   session.engine().device().str()));
   if (first_round_ > 0) {
-    fmt::print(stderr, "continuing after round {}\n", first_round_);
+    tell(fmt::format("continuing after round {}\n", first_round_));
   }
 }
 
@@ -82,18 +83,17 @@ void Progress::played(const Session& session, const Session::Played& played) {
         static_cast<double>(session.rounds_done()) / static_cast<double>(session.rounds());
     std::string text = fmt::format("{} {}", bar(share, kBarWidth), line(session, played));
     text.resize(std::min(text.size(), static_cast<std::size_t>(terminal_width() - 1)));
-    fmt::print(stderr, "\r\033[K{}", text);
-    std::fflush(stderr);
+    tell(fmt::format("\r\033[K{}", text));
     line_open_ = true;
   } else if (since(printed_) >= kSecondsBetweenLines || session.rounds_done() == session.rounds()) {
-    fmt::print(stderr, "{}\n", line(session, played));
+    tell(fmt::format("{}\n", line(session, played)));
     printed_ = Clock::now();
   }
 }
 
 void Progress::stopped() {
   if (line_open_) {
-    fmt::print(stderr, "\n");
+    tell("\n");
     line_open_ = false;
   }
 }

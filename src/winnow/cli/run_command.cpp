@@ -14,28 +14,30 @@ namespace {
 
 void print_summary(const Json& summary, const std::filesystem::path& directory) {
   const bool colour = use_colour();
-  const double bytes = summary.at("bytes_up").get<double>() + summary.at("bytes_down").get<double>();
+  const double bytes =
+      summary.at("bytes_up").get<double>() + summary.at("bytes_down").get<double>();
   fmt::print("{}\n", bold(fmt::format("{}: {}, seed {}", summary.at("name").get<std::string>(),
                                       summary.at("method").get<std::string>(),
                                       summary.at("seed").get<std::uint64_t>()),
                           colour));
-  fmt::print("{}", columns({{"  best", fmt::format("{:.4f}", summary.at("best").get<double>())},
-                            {"  last", fmt::format("{:.4f}", summary.at("last").get<double>())},
-                            {"  last10", fmt::format("{:.4f}", summary.at("last10").get<double>())},
-                            {"  participations", summary.at("participations").dump()},
-                            {"  bytes", human_bytes(bytes)},
-                            {"  seconds", fmt::format("{:.1f}", summary.at("wall_seconds").get<double>())},
-                            {"  model", summary.at("model_hash").get<std::string>().substr(0, 16)},
-                            {"  directory", directory.string()}},
-                           200));
+  fmt::print(
+      "{}", columns({{"  best", fmt::format("{:.4f}", summary.at("best").get<double>())},
+                     {"  last", fmt::format("{:.4f}", summary.at("last").get<double>())},
+                     {"  last10", fmt::format("{:.4f}", summary.at("last10").get<double>())},
+                     {"  participations", summary.at("participations").dump()},
+                     {"  bytes", human_bytes(bytes)},
+                     {"  seconds", fmt::format("{:.1f}", summary.at("wall_seconds").get<double>())},
+                     {"  model", summary.at("model_hash").get<std::string>().substr(0, 16)},
+                     {"  directory", directory.string()}},
+                    200));
 }
 
 // Prints the outcome and sets the exit code.
 void conclude(const RunOutcome& outcome, const std::filesystem::path& directory, bool json,
               bool quiet, Program& program) {
   if (outcome.interrupted) {
-    fmt::print(stderr, "stopped after round {}; continue with: winnow resume {}\n",
-               outcome.rounds_done, directory.string());
+    tell(fmt::format("stopped after round {}; continue with: winnow resume {}\n",
+                     outcome.rounds_done, directory.string()));
     program.exit_code = kExitInterrupted;
   } else if (json) {
     fmt::print("{}\n", outcome.summary.dump(2));
@@ -62,19 +64,19 @@ void add_run_command(CLI::App& app, Program& program) {
   flags->runtime.add_to(*command);
   flags->overrides.add_to(*command);
   command->footer(
-      "Example:  winnow run experiments/quickstart.toml --set train.lr=0.03 --seed 2 --out runs/try");
+      "Example:  winnow run experiments/synthetic.toml --set train.lr=0.03 --seed 2 --out "
+      "runs/try");
   command->callback([flags, &program] {
     const Experiment experiment =
         load_experiment(flags->file, flags->overrides.overrides(), program.registry);
-    const std::filesystem::path directory =
-        flags->out.empty() ? std::filesystem::path("runs") / experiment.name
-                           : std::filesystem::path(flags->out);
+    const std::filesystem::path directory = flags->out.empty()
+                                                ? std::filesystem::path("runs") / experiment.name
+                                                : std::filesystem::path(flags->out);
     Progress progress;
     RunObserver silence;
     const bool quiet = flags->runtime.quiet;
-    const RunOutcome outcome =
-        start_run(experiment, program.registry, flags->runtime.runtime, directory,
-                  &stop_on_signals(), quiet ? silence : progress);
+    const RunOutcome outcome = start_run(experiment, program.registry, flags->runtime.runtime,
+                                         directory, &stop_on_signals(), quiet ? silence : progress);
     conclude(outcome, directory, flags->json, quiet, program);
   });
 }
@@ -90,7 +92,7 @@ void add_resume_command(CLI::App& app, Program& program) {
   command->add_option("DIR", flags->directory, "run directory")->required();
   command->add_flag("--json", flags->json, "print the summary as JSON");
   flags->runtime.add_to(*command);
-  command->footer("Example:  winnow resume runs/quickstart");
+  command->footer("Example:  winnow resume runs/synthetic");
   command->callback([flags, &program] {
     Progress progress;
     RunObserver silence;

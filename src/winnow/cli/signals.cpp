@@ -1,7 +1,7 @@
 #include "winnow/cli/signals.h"
 
-#include <csignal>
 #include <unistd.h>
+#include <csignal>
 
 #include "winnow/base/error.h"
 

@@ -1,4 +1,5 @@
-// `winnow sweep`: every run is a process of its own, so that one that crashes takes nothing with it.
+// `winnow sweep`: every run is a process of its own, so that one that crashes takes nothing with
+// it.
 #include <fmt/format.h>
 #include <sys/types.h>
 
@@ -83,7 +84,8 @@ class SweepExecution {
       }
     }
     if (chosen_ == 0) {
-      throw Error(ErrorKind::usage, fmt::format("--only {}: no run has this in its name", flags.only));
+      throw Error(ErrorKind::usage,
+                  fmt::format("--only {}: no run has this in its name", flags.only));
     }
   }
 
@@ -112,11 +114,11 @@ class SweepExecution {
 
   void report(const Sweep& sweep) const {
     for (const std::string& failure : failures_) {
-      fmt::print(stderr, "failed: {}\n", failure);
+      tell(fmt::format("failed: {}\n", failure));
     }
     const std::size_t finished = skipped_ + finished_;
     if (interrupted_) {
-      fmt::print(stderr, "stopped; continue with the same command\n");
+      tell("stopped; continue with the same command\n");
     }
     if (flags_.json) {
       Json list = Json::array();
@@ -173,8 +175,8 @@ class SweepExecution {
       if (*code == 0) {
         ++finished_;
       } else if (*code != kExitInterrupted) {
-        failures_.push_back(
-            fmt::format("{} (exit code {}): {}", child->run->id, *code, last_words(log_of(*child->run))));
+        failures_.push_back(fmt::format("{} (exit code {}): {}", child->run->id, *code,
+                                        last_words(log_of(*child->run))));
       }
       child = running_.erase(child);
     }
@@ -203,14 +205,14 @@ class SweepExecution {
     const double seconds = std::chrono::duration<double>(now - begun_).count();
     const std::string left =
         share > 0.01 ? human_seconds(seconds / share * (1.0 - share)) + " left" : "";
-    const std::string text = fmt::format("{} {}/{} runs  {}{}", bar(share, 20), skipped_ + finished_,
-                                         chosen_, left, names);
+    const std::string text = fmt::format("{} {}/{} runs  {}{}", bar(share, 20),
+                                         skipped_ + finished_, chosen_, left, names);
     if (stderr_is_terminal()) {
-      fmt::print(stderr, "\r\033[K{}{}", text.substr(0, static_cast<std::size_t>(terminal_width() - 1)),
-                 last ? "\n" : "");
-      std::fflush(stderr);
+      tell(fmt::format("\r\033[K{}{}",
+                       text.substr(0, static_cast<std::size_t>(terminal_width() - 1)),
+                       last ? "\n" : ""));
     } else if (text != last_text_ && (last || now - logged_ > std::chrono::seconds(10))) {
-      fmt::print(stderr, "{}\n", text);
+      tell(fmt::format("{}\n", text));
       last_text_ = text;
       logged_ = now;
     }
@@ -250,7 +252,8 @@ void sweep(const SweepFlags& flags, Program& program) {
     return;
   }
   if (run_status(directory) != RunStatus::missing) {
-    throw Error(ErrorKind::run, fmt::format("{} is the directory of a single run", directory.string()),
+    throw Error(ErrorKind::run,
+                fmt::format("{} is the directory of a single run", directory.string()),
                 "choose another --out");
   }
   SweepExecution execution(sweep, directory, flags, program.registry);
@@ -282,7 +285,8 @@ void add_sweep_command(CLI::App& app, Program& program) {
   flags->overrides.add_to(*command);
   command->footer(
       "Finished runs are skipped, stopped and failed ones continue: give the same command again.\n"
-      "Example:  winnow sweep experiments/compare.toml --jobs 2 && winnow table runs/compare");
+      "Example:  winnow sweep experiments/quickstart.toml --jobs 2 && winnow table "
+      "runs/quickstart");
   command->callback([flags, &program] { sweep(*flags, program); });
 }
 

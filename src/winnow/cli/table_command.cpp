@@ -68,7 +68,7 @@ void add_table_command(CLI::App& app, Program& /*program*/) {
   command->add_option("-f,--format", flags->format, "text, markdown, csv, latex or json")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "the same as --format json");
-  command->footer("Example:  winnow table runs/compare --metric best,last --format markdown");
+  command->footer("Example:  winnow table runs/quickstart --metric best,last --format markdown");
   command->callback([flags] {
     TableOptions options;
     for (const std::string& metric : split(flags->metrics, ',')) {

@@ -12,10 +12,11 @@ namespace {
 
 void print_verification(const Verification& result, bool json) {
   if (json) {
-    const Json report{{"compared", result.compared},
-                      {"differs_at", result.differs_at == 0 ? Json(nullptr) : Json(result.differs_at)},
-                      {"logged", result.logged},
-                      {"recomputed", result.recomputed}};
+    const Json report{
+        {"compared", result.compared},
+        {"differs_at", result.differs_at == 0 ? Json(nullptr) : Json(result.differs_at)},
+        {"logged", result.logged},
+        {"recomputed", result.recomputed}};
     fmt::print("{}\n", report.dump(2));
   } else if (result.differs_at == 0) {
     fmt::print("{} rounds verified, every model hash agrees\n", result.compared);
@@ -42,19 +43,18 @@ void add_verify_command(CLI::App& app, Program& program) {
       ->check(CLI::PositiveNumber);
   command->add_flag("--json", flags->json, "print the result as JSON");
   flags->runtime.add_to(*command);
-  command->footer("Example:  winnow verify runs/quickstart --rounds 5");
+  command->footer("Example:  winnow verify runs/synthetic --rounds 5");
   command->callback([flags, &program] {
     const bool live = !flags->runtime.quiet && stderr_is_terminal();
     try {
-      const Verification result = verify_run(
-          flags->directory, program.registry, flags->runtime.runtime, flags->rounds,
-          &stop_on_signals(), [live](std::int64_t round, std::int64_t total) {
-            if (live) {
-              fmt::print(stderr, "\r\033[Kround {}/{} agrees{}", round, total,
-                         round == total ? "\n" : "");
-              std::fflush(stderr);
-            }
-          });
+      const Verification result =
+          verify_run(flags->directory, program.registry, flags->runtime.runtime, flags->rounds,
+                     &stop_on_signals(), [live](std::int64_t round, std::int64_t total) {
+                       if (live) {
+                         tell(fmt::format("\r\033[Kround {}/{} agrees{}", round, total,
+                                          round == total ? "\n" : ""));
+                       }
+                     });
       print_verification(result, flags->json);
       program.exit_code = result.differs_at == 0 ? 0 : kExitMismatch;
     } catch (const Interrupted&) {

@@ -61,8 +61,7 @@ void LocalEngine::check_orders(const std::vector<Order>& orders) const {
       throw Error(ErrorKind::internal, fmt::format("there is no client {}", order.client));
     }
     if (!asked.insert(order.client).second) {
-      throw Error(ErrorKind::internal,
-                  fmt::format("client {} was given two orders", order.client));
+      throw Error(ErrorKind::internal, fmt::format("client {} was given two orders", order.client));
     }
     check(order.task, schemas_);
   }
@@ -87,8 +86,7 @@ void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
   std::vector<Job> jobs;
   for (const std::size_t place : fold_order(orders, *this)) {
     const ClientMemory* memory = memory_of(orders[place].client);
-    jobs.push_back(
-        {&orders[place], memory != nullptr ? *memory : ClientMemory{}, std::nullopt, 0});
+    jobs.push_back({&orders[place], memory != nullptr ? *memory : ClientMemory{}, std::nullopt, 0});
   }
   const auto work = [&](std::size_t worker, std::size_t item) {
     keep_one_thread_per_operation();
@@ -155,7 +153,9 @@ void LocalEngine::commit() {
   pending_.clear();
 }
 
-void LocalEngine::rollback() { pending_.clear(); }
+void LocalEngine::rollback() {
+  pending_.clear();
+}
 
 void LocalEngine::restore(std::map<std::int64_t, ClientMemory> memories) {
   pending_.clear();

@@ -5,6 +5,16 @@
 
 namespace winnow {
 
+std::vector<std::int64_t> clients_with_samples(const Fleet& fleet) {
+  std::vector<std::int64_t> clients;
+  for (std::int64_t client = 0; client < fleet.size(); ++client) {
+    if (fleet.samples(client) > 0) {
+      clients.push_back(client);
+    }
+  }
+  return clients;
+}
+
 std::vector<std::size_t> fold_order(const std::vector<Order>& orders, const Fleet& fleet) {
   std::vector<std::size_t> places(orders.size());
   std::iota(places.begin(), places.end(), std::size_t{0});

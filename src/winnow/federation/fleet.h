@@ -43,6 +43,9 @@ class Fleet {
   virtual const Traffic& traffic() const = 0;
 };
 
+// The clients that hold at least one sample, ascending: those worth selecting.
+std::vector<std::int64_t> clients_with_samples(const Fleet& fleet);
+
 // The fixed order in which orders are dispatched and replies folded: places into `orders`.
 std::vector<std::size_t> fold_order(const std::vector<Order>& orders, const Fleet& fleet);
 

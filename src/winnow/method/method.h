@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,12 @@ struct Server {
   Json& notes;    // what the round's event and the live line should show, by name
 };
 
+// What a method claims about its clients; the run layer measures it against the truth.
+struct Findings {
+  std::optional<std::vector<std::int64_t>> flagged;  // clients held to be noisy
+  std::map<std::int64_t, double> noise_levels;       // estimated shares of wrong labels, by client
+};
+
 // One object per run. Calls come in this order: declare, (Params::read), check, then load when a run
 // is resumed, then play for every round with save between rounds. Not thread-safe.
 class Method {
@@ -52,6 +60,8 @@ class Method {
   virtual std::vector<Schema> schemas() const = 0;
   // Plays one round: asks the fleet and replaces server.global.
   virtual void play(std::int64_t round, Server& server) = 0;
+  // What the method has found out so far, for the metrics.
+  virtual Findings findings() const { return {}; }
   // Server-side state besides the global model.
   virtual void save(Archive& /*archive*/) const {}
   virtual void load(const Archive& /*archive*/) {}
@@ -63,6 +73,8 @@ struct MethodInfo {
   std::string group;    // "base", "robust aggregation", ...
   std::string summary;  // one line
   std::function<std::unique_ptr<Method>()> make;
+  // Clients get only samples that are truly right: uses ground truth, and says so everywhere.
+  bool oracle = false;
 };
 
 // The methods a program knows. A program of your own starts from builtin_methods() and adds to it.

@@ -7,6 +7,7 @@
 #include "winnow/method/fedavg/fedavg.h"
 #include "winnow/method/fedprox/fedprox.h"
 #include "winnow/method/method.h"
+#include "winnow/method/oracle/oracle.h"
 
 namespace winnow {
 
@@ -32,6 +33,7 @@ Registry builtin_methods() {
   Registry registry;
   registry.add(fedavg_info());
   registry.add(fedprox_info());
+  registry.add(oracle_info());
   return registry;
 }
 

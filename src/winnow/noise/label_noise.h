@@ -11,7 +11,7 @@
 #include "winnow/base/params.h"
 #include "winnow/base/random.h"
 #include "winnow/data/partition.h"
-#include "winnow/noise/label_noise_scope.h"
+#include "winnow/noise/scope.h"
 #include "winnow/noise/ledger.h"
 
 namespace winnow {

@@ -31,8 +31,10 @@ Labels labels_of(const std::string& name, const at::Tensor& tensor) {
 }
 
 Json to_json(const Traffic& traffic) {
-  return {{"participations", traffic.participations}, {"bytes_down", traffic.bytes_down},
-          {"bytes_up", traffic.bytes_up},             {"client_steps", traffic.client_steps},
+  return {{"participations", traffic.participations},
+          {"bytes_down", traffic.bytes_down},
+          {"bytes_up", traffic.bytes_up},
+          {"client_steps", traffic.client_steps},
           {"train_seconds", traffic.train_seconds}};
 }
 

@@ -14,8 +14,7 @@
 namespace winnow {
 namespace {
 
-const std::vector<std::string> kTables{"data",  "federation", "noise",
-                                       "model", "train",      "method"};
+const std::vector<std::string> kTables{"data", "federation", "noise", "model", "train", "method"};
 
 const Json& table_or_empty(const Json& tree, const char* key) {
   static const Json empty = Json::object();
@@ -31,7 +30,7 @@ void read_federation(const Json& tree, FederationOptions& options) {
   }
 }
 
-void read_noise(const Json& tree, std::vector<LabelNoise>& blocks) {
+void read_noise(const Json& tree, std::vector<Noise>& blocks) {
   const auto found = tree.find("noise");
   if (found == tree.end()) {
     return;
@@ -41,7 +40,7 @@ void read_noise(const Json& tree, std::vector<LabelNoise>& blocks) {
                 "write [[noise]], with two brackets on each side");
   }
   for (std::size_t block = 0; block < found->size(); ++block) {
-    blocks.push_back(LabelNoise::parse((*found)[block], fmt::format("noise.{}", block)));
+    blocks.push_back(parse_noise((*found)[block], fmt::format("noise.{}", block)));
   }
 }
 
@@ -60,7 +59,9 @@ void read_method(const Json& tree, const Registry& registry, Experiment& experim
     }
     experiment.method = name->get<std::string>();
   }
-  const std::unique_ptr<Method> method = registry.find(experiment.method).make();
+  const MethodInfo& info = registry.find(experiment.method);
+  experiment.oracle = info.oracle;
+  const std::unique_ptr<Method> method = info.make();
   Params params;
   method->declare(params);
   params.read(table, "method", {"name"});
@@ -78,8 +79,8 @@ void anchor_path(Json& table, const char* key, const std::filesystem::path& fold
   const std::filesystem::path path = text;
   if (!text.empty() && !text.starts_with("~/") && path.is_relative()) {
     std::error_code ignored;
-    const bool beside_file = !std::filesystem::exists(path, ignored) &&
-                             std::filesystem::exists(folder / path, ignored);
+    const bool beside_file =
+        !std::filesystem::exists(path, ignored) && std::filesystem::exists(folder / path, ignored);
     const std::filesystem::path base = beside_file ? folder : std::filesystem::current_path();
     *value = (base / path).lexically_normal().string();
   }
@@ -147,8 +148,8 @@ Json Experiment::resolved() const {
   tree["federation"]["partition"] = federation.partition.values();
   if (!noise.empty()) {
     tree["noise"] = Json::array();
-    for (const LabelNoise& block : noise) {
-      tree["noise"].push_back(block.values());
+    for (const Noise& block : noise) {
+      tree["noise"].push_back(values(block));
     }
   }
   tree["model"] = declare(copy.model).values();
@@ -158,7 +159,9 @@ Json Experiment::resolved() const {
   return tree;
 }
 
-std::string Experiment::hash() const { return sha256_hex(resolved().dump()); }
+std::string Experiment::hash() const {
+  return sha256_hex(resolved().dump());
+}
 
 Override parse_override(const std::string& text) {
   const std::size_t at = text.find('=');
@@ -220,8 +223,8 @@ void anchor_paths(Json& tree, const std::filesystem::path& folder) {
 Experiment load_experiment(const std::filesystem::path& file,
                            const std::vector<Override>& overrides, const Registry& registry) {
   const Json tree = load_experiment_tree(file, overrides);
-  for (const auto& [key, part] : {std::pair{"grid", "[grid]"}, {"row", "[[row]]"},
-                                  {"column", "[[column]]"}}) {
+  for (const auto& [key, part] :
+       {std::pair{"grid", "[grid]"}, {"row", "[[row]]"}, {"column", "[[column]]"}}) {
     if (tree.contains(key)) {
       throw Error(ErrorKind::experiment,
                   fmt::format("{} has a {}: it is a sweep", file.string(), part),

@@ -85,10 +85,10 @@ std::string metrics_csv(const History& history) {
   std::string text =
       "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds\n";
   for (const RoundRecord& record : history) {
-    text += fmt::format("{},{},{},{},{},{},{},{:.3f}\n", record.round, csv_number(record.accuracy),
-                        csv_number(record.loss), record.traffic.participations,
-                        record.traffic.bytes_up, record.traffic.bytes_down,
-                        record.traffic.client_steps, record.seconds);
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{:.3f}\n", record.round, csv_number(record.accuracy),
+                    csv_number(record.loss), record.traffic.participations, record.traffic.bytes_up,
+                    record.traffic.bytes_down, record.traffic.client_steps, record.seconds);
   }
   return text;
 }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <torch/version.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +13,7 @@
 #include "winnow/base/files.h"
 #include "winnow/base/text.h"
 #include "winnow/model/safetensors.h"
+#include "winnow/run/summary.h"
 #include "winnow/run/toml.h"
 
 namespace winnow {
@@ -74,46 +74,18 @@ void create_directory(const fs::path& directory, const Experiment& experiment) {
     if (fs::exists(target, failed)) {
       refuse_existing(directory);
     }
-    throw Error(ErrorKind::run, fmt::format("cannot create {}: {}", directory.string(),
-                                            error.code().message()));
+    throw Error(ErrorKind::run,
+                fmt::format("cannot create {}: {}", directory.string(), error.code().message()));
   } catch (...) {
     fs::remove_all(temporary, failed);
     throw;
   }
 }
 
-Json make_summary(const Session& session) {
-  const Experiment& experiment = session.experiment();
-  const Accuracies measured = accuracies(session.history());
-  const Traffic& traffic = session.engine().traffic();
-  return {{"name", experiment.name},
-          {"method", experiment.method},
-          {"seed", experiment.seed},
-          {"rounds", session.rounds_done()},
-          {"best", measured.best},
-          {"last", measured.last},
-          {"last10", measured.last10},
-          {"participations", traffic.participations},
-          {"bytes_up", traffic.bytes_up},
-          {"bytes_down", traffic.bytes_down},
-          {"client_steps", traffic.client_steps},
-          {"train_seconds", traffic.train_seconds},
-          {"wall_seconds", session.seconds()},
-          {"model_hash", hash(session.global())},
-          {"experiment_hash", experiment.hash()},
-          {"ledger_hash", session.world().ledger.hash()},
-          {"noisy_clients", session.world().ledger.noisy_clients().size()},
-          {"version", build_info::kVersion},
-          {"libtorch", TORCH_VERSION},
-          {"device", session.engine().device().str()},
-          {"lanes", session.engine().lanes()}};
-}
-
 // Writes what a session produces into its directory.
 class Recorder {
  public:
-  Recorder(const fs::path& directory, Session& session)
-      : directory_(directory), session_(session) {
+  Recorder(const fs::path& directory, Session& session) : directory_(directory), session_(session) {
     std::uintmax_t keep = 0;
     const auto checkpoint = load_checkpoint(directory / "checkpoint", session.experiment().hash(),
                                             session.engine().layout());
@@ -190,12 +162,12 @@ class Recorder {
     std::error_code failed;
     const std::uintmax_t size = fs::file_size(path, failed);
     if (failed || size < expected) {
-      throw Error(ErrorKind::run,
-                  fmt::format("{} {}, but the checkpoint was made after {} bytes of it",
-                              path.string(),
-                              failed ? "is missing" : fmt::format("has {} bytes", size), expected),
-                  fmt::format("restore it, or delete {} to start the run from its beginning",
-                              (directory_ / "checkpoint").string()));
+      throw Error(
+          ErrorKind::run,
+          fmt::format("{} {}, but the checkpoint was made after {} bytes of it", path.string(),
+                      failed ? "is missing" : fmt::format("has {} bytes", size), expected),
+          fmt::format("restore it, or delete {} to start the run from its beginning",
+                      (directory_ / "checkpoint").string()));
     }
   }
 
@@ -244,9 +216,9 @@ RunOutcome play_to_end(Session& session, const fs::path& directory, RunObserver&
 
 }  // namespace
 
-RunOutcome start_run(const Experiment& experiment, const Registry& registry,
-                     const Runtime& runtime, const fs::path& directory,
-                     const std::atomic<bool>* stop, RunObserver& observer) {
+RunOutcome start_run(const Experiment& experiment, const Registry& registry, const Runtime& runtime,
+                     const fs::path& directory, const std::atomic<bool>* stop,
+                     RunObserver& observer) {
   if (fs::exists(directory)) {
     refuse_existing(directory);
   }
@@ -273,9 +245,9 @@ Json read_summary(const fs::path& directory) {
     return nullptr;
   }
   const Json summary = Json::parse(read_file(path), nullptr, false);
-  for (const char* key : {"name", "method", "seed", "rounds", "best", "last", "last10",
-                          "participations", "bytes_up", "bytes_down", "wall_seconds",
-                          "model_hash"}) {
+  for (const char* key :
+       {"name", "method", "seed", "rounds", "best", "last", "last10", "participations", "bytes_up",
+        "bytes_down", "wall_seconds", "model_hash"}) {
     if (!summary.contains(key)) {
       throw Error(ErrorKind::run, fmt::format("{} is damaged", path.string()),
                   "delete it and resume the run");
@@ -287,9 +259,8 @@ Json read_summary(const fs::path& directory) {
 Experiment read_run_experiment(const fs::path& directory, const Registry& registry) {
   const fs::path path = directory / "experiment.toml";
   if (!fs::exists(path)) {
-    throw Error(ErrorKind::run,
-                fmt::format("{} is not a run directory: it has no experiment.toml",
-                            directory.string()));
+    throw Error(ErrorKind::run, fmt::format("{} is not a run directory: it has no experiment.toml",
+                                            directory.string()));
   }
   return load_experiment(path, {}, registry);
 }

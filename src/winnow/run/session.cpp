@@ -47,7 +47,8 @@ at::Device choose_device(const std::string& name) {
     return at::kCPU;
   }
   if (name != "cuda" && !name.starts_with("cuda:")) {
-    throw Error(ErrorKind::usage, fmt::format("--device {}: expected cpu, cuda, cuda:N or auto", name));
+    throw Error(ErrorKind::usage,
+                fmt::format("--device {}: expected cpu, cuda, cuda:N or auto", name));
   }
   if (!has_cuda) {
     throw Error(ErrorKind::usage, fmt::format("--device {}: no CUDA device can be used here", name),
@@ -59,8 +60,9 @@ at::Device choose_device(const std::string& name) {
     const auto [rest, error] = std::from_chars(name.data() + 5, end, index);
     const auto count = static_cast<int>(torch::cuda::device_count());
     if (error != std::errc() || rest != end || index < 0 || index >= count) {
-      throw Error(ErrorKind::usage,
-                  fmt::format("--device {}: there are {} CUDA devices, counted from 0", name, count));
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("--device {}: there are {} CUDA devices, counted from 0", name, count));
     }
   }
   return {at::kCUDA, static_cast<at::DeviceIndex>(index)};

@@ -50,6 +50,7 @@ class Session {
   const State& global() const { return global_; }
   const History& history() const { return history_; }
   const LocalEngine& engine() const { return *engine_; }
+  Findings findings() const { return method_->findings(); }
   double seconds() const;
 
  private:

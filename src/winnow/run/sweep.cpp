@@ -47,7 +47,7 @@ Axis grid_axis(const std::string& key, const Json& values, bool has_rows) {
   }
   Axis axis;
   const bool is_method = key == "method.name" || key == "method";
-  axis.kind = key == "seed" ? AxisKind::seed
+  axis.kind = key == "seed"            ? AxisKind::seed
               : is_method && !has_rows ? AxisKind::row
                                        : AxisKind::column;
   const std::string last = key.substr(key.rfind('.') == std::string::npos ? 0 : key.rfind('.') + 1);
@@ -123,7 +123,8 @@ std::vector<Axis> take_axes(Json& tree) {
     }
   }
   if (axes.empty()) {
-    fail("there is nothing to sweep over", "add a [grid], [[row]] or [[column]], or use winnow run");
+    fail("there is nothing to sweep over",
+         "add a [grid], [[row]] or [[column]], or use winnow run");
   }
   for (const char* part : {"row", "column", "grid"}) {
     tree.erase(part);
@@ -203,9 +204,8 @@ Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>&
   try {
     refuse_idle(overrides, tree);
     const std::vector<Axis> axes = take_axes(tree);
-    sweep.name = tree.contains("name") && tree["name"].is_string()
-                     ? tree["name"].get<std::string>()
-                     : file.stem().string();
+    sweep.name = tree.contains("name") && tree["name"].is_string() ? tree["name"].get<std::string>()
+                                                                   : file.stem().string();
     std::vector<std::size_t> picks(axes.size(), 0);
     std::set<std::string> ids;
     for (;;) {
@@ -240,8 +240,7 @@ RunStatus run_status(const std::filesystem::path& directory) {
 void write_sweep_index(const std::filesystem::path& directory, const Sweep& sweep) {
   Json runs = Json::array();
   for (const SweepRun& run : sweep.runs) {
-    runs.push_back(
-        {{"id", run.id}, {"row", run.row}, {"column", run.column}, {"seed", run.seed}});
+    runs.push_back({{"id", run.id}, {"row", run.row}, {"column", run.column}, {"seed", run.seed}});
   }
   const Json index{{"winnow_sweep", 1}, {"name", sweep.name}, {"runs", runs}};
   write_file_whole(directory / "sweep.json", index.dump(2) + "\n");

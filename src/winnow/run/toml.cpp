@@ -70,7 +70,9 @@ std::string quoted(const std::string& text) {
   return result;
 }
 
-std::string key_text(const std::string& key) { return is_bare_key(key) ? key : quoted(key); }
+std::string key_text(const std::string& key) {
+  return is_bare_key(key) ? key : quoted(key);
+}
 
 std::string inline_value(const Json& value) {
   if (value.is_object()) {

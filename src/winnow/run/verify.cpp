@@ -13,7 +13,8 @@ Verification verify_run(const std::filesystem::path& directory, const Registry& 
   const Experiment experiment = read_run_experiment(directory, registry);
   const History logged = read_history(directory);
   if (logged.empty()) {
-    throw Error(ErrorKind::run, fmt::format("{} has no finished round to verify", directory.string()));
+    throw Error(ErrorKind::run,
+                fmt::format("{} has no finished round to verify", directory.string()));
   }
   const auto available = static_cast<std::int64_t>(logged.size());
   const std::int64_t total = rounds > 0 ? std::min(rounds, available) : available;

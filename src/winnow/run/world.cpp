@@ -1,8 +1,52 @@
 #include "winnow/run/world.h"
 
+#include <algorithm>
+#include <set>
+#include <thread>
+
 #include "winnow/data/catalog.h"
 
 namespace winnow {
+namespace {
+
+void apply_noise(const Experiment& experiment, const Assignment& assign, DataSet& data,
+                 GivenLabels& given, Ledger& ledger) {
+  const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  for (std::size_t block = 0; block < experiment.noise.size(); ++block) {
+    const LabelNoiseInput input{assign, data.train.labels, data.classes, experiment.seed, block};
+    if (const auto* labels = std::get_if<LabelNoise>(&experiment.noise[block])) {
+      labels->apply(input, given, ledger);
+    } else {
+      std::get<InputNoise>(experiment.noise[block])
+          .apply(input, given, data.train.images, ledger, threads);
+    }
+  }
+}
+
+// Leaves each client only samples with the true label and an untouched image.
+void keep_right_samples(const DataSet& data, const Ledger& ledger,
+                        std::vector<ClientData>& clients) {
+  std::set<std::int64_t> distorted;
+  for (const LedgerSample& entry : ledger.samples()) {
+    if (entry.kind != "label") {
+      distorted.insert(entry.sample);
+    }
+  }
+  for (ClientData& client : clients) {
+    ClientData kept;
+    for (std::size_t i = 0; i < client.samples.size(); ++i) {
+      const std::int64_t sample = client.samples[i];
+      const bool right = client.given[i] == data.train.labels[static_cast<std::size_t>(sample)];
+      if (right && !distorted.contains(sample)) {
+        kept.samples.push_back(sample);
+        kept.given.push_back(client.given[i]);
+      }
+    }
+    client = std::move(kept);
+  }
+}
+
+}  // namespace
 
 World make_world(const Experiment& experiment) {
   DataSet data = load(experiment.data);
@@ -12,14 +56,14 @@ World make_world(const Experiment& experiment) {
   GivenLabels given =
       labels_of_clients(assign, data.given.empty() ? data.train.labels : data.given);
   Ledger ledger(experiment.seed, data.train.size(), experiment.federation.clients);
-  for (std::size_t block = 0; block < experiment.noise.size(); ++block) {
-    experiment.noise[block].apply(
-        {assign, data.train.labels, data.classes, experiment.seed, block}, given, ledger);
-  }
+  apply_noise(experiment, assign, data, given, ledger);
   std::vector<ClientData> clients;
   clients.reserve(assign.size());
   for (std::size_t client = 0; client < assign.size(); ++client) {
     clients.push_back({std::move(assign[client]), std::move(given[client])});
+  }
+  if (experiment.oracle) {
+    keep_right_samples(data, ledger, clients);
   }
   return {std::move(data), std::move(clients), std::move(ledger)};
 }

@@ -21,7 +21,7 @@ struct Reply {
 
 // FedAvg on the server side over clients whose replies are given.
 struct Federation {
-  Federation(State start, std::vector<Reply> replies, double fraction = 1.0)
+  Federation(State start, const std::vector<Reply>& replies, double fraction = 1.0)
       : setting{.seed = 4,
                 .rounds = 10,
                 .clients = static_cast<std::int64_t>(replies.size()),
@@ -140,9 +140,30 @@ TEST(FedAvg, GivesUpWhenEveryReplyIsNotFinite) {
   EXPECT_EQ(hash(federation.global), hash(start));
 }
 
-TEST(FedAvg, BlamesEmptyClientsAndNotTheLearningRate) {
+TEST(FedAvg, NeverSelectsAClientWithoutSamples) {
+  Federation federation(
+      state_of({1}),
+      {{state_of({9}), 0}, {state_of({2}), 5}, {state_of({9}), 0}, {state_of({4}), 5}});
+  federation.play();
+  EXPECT_EQ(federation.notes["clients"], (Json{1, 3}));
+  EXPECT_EQ(values_of(federation.global), std::vector<float>{3.0F});
+}
+
+TEST(FedAvg, RefusesAFederationWithoutSamples) {
   Federation federation(state_of({1}), {{state_of({2}), 0}, {state_of({3}), 0}});
-  EXPECT_EQ(error_text([&] { federation.play(); }),
+  EXPECT_EQ(error_text([&] { federation.play(); }), "no client holds a sample");
+}
+
+TEST(FedAvg, DoesNotBlameTheLearningRateWhenRepliesWeighNothing) {
+  FakeFleet fleet({5, 5}, [](std::int64_t, const Message&) {
+    return Message("train_done").set("model", state_of({2})).set("samples", std::uint32_t{0});
+  });
+  const Setting setting{.seed = 4, .rounds = 1, .clients = 2, .fraction = 1.0, .classes = 3};
+  State global = state_of({1});
+  Json notes = Json::object();
+  Server server{setting, fleet, global, notes};
+  FedAvg method;
+  EXPECT_EQ(error_text([&] { method.play(0, server); }),
             "no client contributed to this round | lower the noise or raise federation.fraction");
 }
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
-
 #include "winnow/base/error.h"
 #include "winnow/federation/aggregation.h"
 #include "winnow/federation/selection.h"
@@ -39,10 +37,12 @@ std::vector<Schema> FedAvg::schemas() const {
 }
 
 void FedAvg::play(std::int64_t round, Server& server) {
-  std::vector<std::int64_t> everybody(static_cast<std::size_t>(server.setting.clients));
-  std::iota(everybody.begin(), everybody.end(), std::int64_t{0});
+  const std::vector<std::int64_t> pool = clients_with_samples(server.fleet);
+  if (pool.empty()) {
+    throw Error(ErrorKind::run, "no client holds a sample");
+  }
   const std::vector<std::int64_t> chosen = select_uniform(
-      everybody, participants(server.setting.fraction, server.setting.clients),
+      pool, participants(server.setting.fraction, static_cast<std::int64_t>(pool.size())),
       server.setting.seed, round);
 
   std::vector<Order> orders;

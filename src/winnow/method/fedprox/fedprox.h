@@ -8,13 +8,15 @@ namespace winnow {
 
 class FedProx : public FedAvg {
  public:
+  explicit FedProx(double mu = 0.01) : mu_(mu) {}
+
   void declare(Params& params) override;
 
  protected:
   LocalRule local_rule() const override { return {.proximal = mu_}; }
 
  private:
-  double mu_ = 0.01;
+  double mu_;
 };
 
 MethodInfo fedprox_info();

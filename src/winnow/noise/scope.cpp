@@ -1,4 +1,4 @@
-#include "winnow/noise/label_noise_scope.h"
+#include "winnow/noise/scope.h"
 
 #include <fmt/format.h>
 

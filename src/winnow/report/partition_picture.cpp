@@ -1,0 +1,550 @@
+#include "winnow/report/partition_picture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <iterator>
+#include <numeric>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "winnow/base/error.h"
+#include "winnow/base/text.h"
+
+namespace winnow {
+namespace {
+
+struct Colour {
+  int red = 0;
+  int green = 0;
+  int blue = 0;
+};
+
+constexpr std::array<Colour, 10> kPalette{{{0x4e, 0x79, 0xa7},
+                                           {0xf2, 0x8e, 0x2b},
+                                           {0xe1, 0x57, 0x59},
+                                           {0x76, 0xb7, 0xb2},
+                                           {0x59, 0xa1, 0x4f},
+                                           {0xed, 0xc9, 0x48},
+                                           {0xb0, 0x7a, 0xa1},
+                                           {0xff, 0x9d, 0xa7},
+                                           {0x9c, 0x75, 0x5f},
+                                           {0xba, 0xb0, 0xac}}};
+
+// Up to ten classes get colours that differ as much as possible; more get the Turbo colour map (its
+// published polynomial), without its darkest ends.
+Colour class_colour(std::size_t index, std::size_t classes) {
+  if (classes <= kPalette.size()) {
+    return kPalette.at(index);
+  }
+  const double x = 0.04 + 0.92 * static_cast<double>(index) / static_cast<double>(classes - 1);
+  const auto level = [x](const std::array<double, 6>& terms) {
+    const double value = std::accumulate(terms.rbegin(), terms.rend(), 0.0,
+                                         [x](double sum, double term) { return sum * x + term; });
+    return static_cast<int>(std::lround(255.0 * std::clamp(value, 0.0, 1.0)));
+  };
+  return {level({0.13572138, 4.61539260, -42.66032258, 132.13108234, -152.94239396, 59.28637943}),
+          level({0.09140261, 2.19418839, 4.84296658, -14.18503333, 4.27729857, 2.82956604}),
+          level({0.10667330, 12.64194608, -60.58204836, 110.36276771, -89.90310912, 27.34824973})};
+}
+
+std::string hex(const Colour& colour) {
+  return fmt::format("#{:02x}{:02x}{:02x}", colour.red, colour.green, colour.blue);
+}
+
+// The nearest of the 216 colours that terminals with 256 colours share.
+int terminal_colour(const Colour& colour) {
+  constexpr std::array<int, 6> kLevels{0, 95, 135, 175, 215, 255};
+  const auto nearest = [&](int value) {
+    const auto* const best = std::min_element(
+        kLevels.begin(), kLevels.end(),
+        [value](int a, int b) { return std::abs(a - value) < std::abs(b - value); });
+    return static_cast<int>(best - kLevels.begin());
+  };
+  return 16 + 36 * nearest(colour.red) + 6 * nearest(colour.green) + nearest(colour.blue);
+}
+
+// The length of the UTF-8 character at the start of `text`; 0 when it is none, or a control or
+// other character that XML forbids.
+std::size_t character_length(std::string_view text) {
+  const unsigned first = static_cast<unsigned char>(text.front());
+  if (first < 0x80) {
+    return first < 0x20 || first == 0x7f ? 0 : 1;
+  }
+  constexpr std::array<unsigned, 5> kSmallest{0, 0, 0x80, 0x800, 0x10000};
+  const std::size_t length = first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  if (length == 0 || first > 0xf7 || length > text.size()) {
+    return 0;
+  }
+  unsigned code = first & (0xffU >> (length + 1));
+  for (const char c : text.substr(1, length - 1)) {
+    const unsigned next = static_cast<unsigned char>(c);
+    if ((next & 0xc0U) != 0x80U) {
+      return 0;
+    }
+    code = (code << 6U) | (next & 0x3fU);
+  }
+  const bool forbidden = code < 0xa0 || (code >= 0xd800 && code < 0xe000) || code == 0xfffe ||
+                         code == 0xffff || code > 0x10ffff;
+  return forbidden || code < kSmallest.at(length) ? 0 : length;
+}
+
+// Names come from folders and files: what neither XML nor a terminal should see becomes '?'.
+std::string clean(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t length = character_length(text);
+    out += length == 0 ? "?" : text.substr(0, length);
+    text.remove_prefix(std::max<std::size_t>(1, length));
+  }
+  return out;
+}
+
+std::string escaped(std::string_view text) {
+  constexpr std::string_view kSpecial = "&<>\"'";
+  constexpr std::array<std::string_view, 5> kWritten{"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
+  std::string out;
+  for (const char c : clean(text)) {
+    const std::size_t place = kSpecial.find(c);
+    out += place == std::string_view::npos ? std::string_view(&c, 1) : kWritten.at(place);
+  }
+  return out;
+}
+
+// Characters, not bytes.
+std::size_t length_of(std::string_view cleaned) {
+  return static_cast<std::size_t>(
+      std::count_if(cleaned.begin(), cleaned.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+void check(const PartitionPicture& picture) {
+  for (std::size_t id = 0; id < picture.clients.size(); ++id) {
+    const ClientPicture& client = picture.clients[id];
+    for (const auto* counts : {&client.true_counts, &client.given_counts}) {
+      if (counts->size() != picture.class_names.size()) {
+        throw Error(ErrorKind::internal,
+                    fmt::format("client {} of a partition picture counts {} classes, expected {}",
+                                id, counts->size(), picture.class_names.size()));
+      }
+      const bool negative =
+          std::any_of(counts->begin(), counts->end(), [](std::int64_t count) { return count < 0; });
+      if (negative ||
+          std::accumulate(counts->begin(), counts->end(), std::int64_t{0}) != client.samples) {
+        throw Error(ErrorKind::internal,
+                    fmt::format("the classes of client {} of a partition picture do not add up to "
+                                "its {} samples",
+                                id, client.samples));
+      }
+    }
+    for (const double share : {client.wrong_share, client.distorted_share}) {
+      if (!(share >= 0.0 && share <= 1.0)) {
+        throw Error(ErrorKind::internal,
+                    fmt::format("client {} of a partition picture has a share of {}, expected 0..1",
+                                id, share));
+      }
+    }
+  }
+}
+
+struct Totals {
+  std::int64_t samples = 0;
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+  std::int64_t noisy = 0;
+  std::int64_t wrong = 0;
+  std::int64_t distorted = 0;
+
+  double percent(std::int64_t part) const {
+    return samples == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(samples);
+  }
+};
+
+Totals totals_of(const PartitionPicture& picture) {
+  Totals totals;
+  totals.least = picture.clients.empty() ? 0 : picture.clients.front().samples;
+  for (const ClientPicture& client : picture.clients) {
+    const auto samples = static_cast<double>(client.samples);
+    totals.samples += client.samples;
+    totals.least = std::min(totals.least, client.samples);
+    totals.most = std::max(totals.most, client.samples);
+    totals.noisy += client.noisy ? 1 : 0;
+    totals.wrong += std::llround(client.wrong_share * samples);
+    totals.distorted += std::llround(client.distorted_share * samples);
+  }
+  return totals;
+}
+
+std::string counted(std::int64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+std::string who_holds_what(const PartitionPicture& picture, const Totals& totals) {
+  return fmt::format("{}, {} ({} to {} each)",
+                     counted(static_cast<std::int64_t>(picture.clients.size()), "client"),
+                     counted(totals.samples, "sample"), totals.least, totals.most);
+}
+
+std::string how_noisy(const Totals& totals) {
+  return fmt::format("{}, {} ({:.1f}%), {} ({:.1f}%)", counted(totals.noisy, "noisy client"),
+                     counted(totals.wrong, "wrong label"), totals.percent(totals.wrong),
+                     counted(totals.distorted, "distorted image"),
+                     totals.percent(totals.distorted));
+}
+
+// `most` numbers of 0..count-1, evenly spread from the first to the last; all when they are fewer.
+std::vector<std::size_t> evenly(std::size_t count, std::size_t most) {
+  std::vector<std::size_t> chosen(std::min(count, most));
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    chosen[i] = count <= most ? i : i * (count - 1) / (most - 1);
+  }
+  return chosen;
+}
+
+constexpr double kWidth = 1200.0;
+constexpr double kLeft = 66.0;
+constexpr double kPlotWidth = kWidth - kLeft - 18.0;
+constexpr double kPlotTop = 26.0;    // below the heading of a panel
+constexpr double kBelowPlot = 48.0;  // ticks, axis title, space
+constexpr double kCharacter = 6.7;   // mean width at 12 pixels, on the safe side
+constexpr std::size_t kMostBars = 120;
+constexpr std::size_t kMostNames = 120;
+constexpr std::string_view kNoisyColour = "#c1121f";
+constexpr std::string_view kOtherColour = "#9aa5b1";
+constexpr std::string_view kDistortedColour = "#1d3557";
+
+template <typename... Arguments>
+void add(std::string& out, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
+}
+
+struct Axis {
+  double top = 1.0;
+  double step = 1.0;
+};
+
+// At most seven whole steps of 1, 2 or 5 times a power of ten, the last of them reaching `most`.
+Axis whole_axis(double most) {
+  constexpr double kMostSteps = 7.0;
+  double step = std::max(1.0, std::pow(10.0, std::floor(std::log10(most / kMostSteps))));
+  for (const double factor : {2.0, 2.5, 2.0}) {
+    if (most / step > kMostSteps) {
+      step *= factor;
+    }
+  }
+  return {step * std::ceil(most / step), step};
+}
+
+// One of the panels under each other: the same clients at the same places.
+struct Panel {
+  double top = 0.0;
+  double height = 0.0;
+  Axis axis;
+  std::span<const std::size_t> shown;
+
+  double slot() const {
+    return kPlotWidth / static_cast<double>(std::max<std::size_t>(1, shown.size()));
+  }
+  double middle(std::size_t place) const {
+    return kLeft + slot() * (static_cast<double>(place) + 0.5);
+  }
+  double bar() const { return std::min(0.84 * slot(), 64.0); }
+  double bottom() const { return top + kPlotTop + height; }
+  // In the hundredths that are written, so that stacked bars meet exactly.
+  double y(double value) const {
+    return std::round(100.0 * (bottom() - height * value / axis.top)) / 100.0;
+  }
+  double end() const { return bottom() + kBelowPlot; }
+};
+
+void add_rect(std::string& out, double x, double y, double width, double height,
+              std::string_view colour) {
+  add(out, "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\"/>\n", x,
+      y, width, height, colour);
+}
+
+void add_frame(std::string& out, const Panel& panel, std::string_view heading,
+               std::string_view y_title) {
+  add(out, "<text x=\"{}\" y=\"{:.1f}\" font-size=\"14\" font-weight=\"bold\">{}</text>\n", kLeft,
+      panel.top + 14.0, heading);
+  for (double value = 0.0; value <= panel.axis.top; value += panel.axis.step) {
+    add(out, "<path d=\"M{} {:.1f}h{}\" stroke=\"{}\"/>\n", kLeft, panel.y(value), kPlotWidth,
+        value == 0.0 ? "#333" : "#ddd");
+    add(out, "<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:.0f}</text>\n", kLeft - 6.0,
+        panel.y(value) + 4.0, value);
+  }
+  const double middle = panel.bottom() - panel.height / 2.0;
+  add(out,
+      "<text transform=\"translate(16 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
+      middle, y_title);
+  // Labels at least 36 pixels apart, at a step that people count in.
+  std::size_t step = 1;
+  for (const std::size_t next : {2, 5, 10, 20, 50}) {
+    step = static_cast<double>(step) * panel.slot() < 36.0 ? next : step;
+  }
+  for (std::size_t place = 0; place < panel.shown.size(); place += step) {
+    add(out, "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
+        panel.middle(place), panel.bottom() + 19.0, panel.shown[place]);
+  }
+  add(out, "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">client number</text>\n",
+      kLeft + kPlotWidth / 2.0, panel.bottom() + 35.0);
+}
+
+void add_tooltip(std::string& out, std::size_t id, const ClientPicture& client) {
+  add(out, "<title>client {}: {}, {:.1f}% wrong labels, {:.1f}% distorted images{}</title>\n", id,
+      counted(client.samples, "sample"), 100.0 * client.wrong_share, 100.0 * client.distorted_share,
+      client.noisy ? ", noisy" : "");
+}
+
+// The classes of every client as one stacked bar each.
+void add_classes(std::string& out, const Panel& panel, const PartitionPicture& picture,
+                 std::vector<std::int64_t> ClientPicture::*counts, std::string_view name) {
+  add_frame(out, panel, fmt::format("Samples of each class, by {} label", name), "samples");
+  add(out, "<g id=\"{}-labels\" shape-rendering=\"crispEdges\">\n", name);
+  for (std::size_t place = 0; place < panel.shown.size(); ++place) {
+    const ClientPicture& client = picture.clients[panel.shown[place]];
+    out += "<g>";
+    add_tooltip(out, panel.shown[place], client);
+    std::int64_t below = 0;
+    for (std::size_t c = 0; c < picture.class_names.size(); ++c) {
+      const std::int64_t count = (client.*counts)[c];
+      if (count > 0) {
+        const double top = panel.y(static_cast<double>(below + count));
+        add_rect(out, panel.middle(place) - panel.bar() / 2.0, top, panel.bar(),
+                 panel.y(static_cast<double>(below)) - top,
+                 hex(class_colour(c, picture.class_names.size())));
+        below += count;
+      }
+    }
+    out += "</g>\n";
+  }
+  out += "</g>\n";
+}
+
+void add_diamond(std::string& out, double x, double y) {
+  add(out, "<path d=\"M{:.2f} {:.2f}l5 5l-5 5l-5-5z\" fill=\"{}\" stroke=\"white\"/>\n", x, y - 5.0,
+      kDistortedColour);
+}
+
+void add_noise_key(std::string& out, double top) {
+  out += "<g id=\"noise-key\">\n";
+  double x = kLeft + 330.0;
+  const auto entry = [&](std::string_view text) {
+    add(out, "<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x + 16.0, top + 14.0, text);
+    x += 34.0 + kCharacter * static_cast<double>(text.size());
+  };
+  add_rect(out, x, top + 4.0, 11.0, 11.0, kNoisyColour);
+  entry("wrong labels, noisy client");
+  add_rect(out, x, top + 4.0, 11.0, 11.0, kOtherColour);
+  entry("wrong labels, other client");
+  add_diamond(out, x + 6.0, top + 10.0);
+  entry("distorted images");
+  add(out, "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x + 8.0, top + 10.0,
+      kNoisyColour);
+  entry("noisy client");
+  out += "</g>\n";
+}
+
+void add_noise(std::string& out, const Panel& panel, const PartitionPicture& picture) {
+  add_frame(out, panel, "Noise level", "share of samples, %");
+  add_noise_key(out, panel.top);
+  out += "<g id=\"noise\">\n";
+  for (std::size_t place = 0; place < panel.shown.size(); ++place) {
+    const ClientPicture& client = picture.clients[panel.shown[place]];
+    const double x = panel.middle(place);
+    out += "<g>";
+    add_tooltip(out, panel.shown[place], client);
+    if (client.wrong_share > 0.0) {
+      const double top = panel.y(100.0 * client.wrong_share);
+      add_rect(out, x - panel.bar() / 2.0, top, panel.bar(), panel.bottom() - top,
+               client.noisy ? kNoisyColour : kOtherColour);
+    }
+    if (client.distorted_share > 0.0) {
+      add_diamond(out, x, panel.y(100.0 * client.distorted_share));
+    }
+    // Below the axis, so that a noisy client without any wrong label is seen too.
+    if (client.noisy) {
+      add(out, "<circle cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"{:.1f}\" fill=\"{}\"/>\n", x,
+          panel.bottom() + 5.0, std::min(3.0, panel.bar() / 2.0), kNoisyColour);
+    }
+    out += "</g>\n";
+  }
+  out += "</g>\n";
+}
+
+// The classes in columns; returns where the legend ends.
+double add_legend(std::string& out, const PartitionPicture& picture, double top) {
+  constexpr double kRow = 18.0;
+  const std::size_t classes = picture.class_names.size();
+  const std::vector<std::size_t> named = evenly(classes, kMostNames);
+  std::size_t longest = 1;
+  for (const std::size_t c : named) {
+    longest = std::max(longest, length_of(clean(picture.class_names[c])));
+  }
+  const double column = 32.0 + kCharacter * static_cast<double>(longest);
+  const std::size_t columns =
+      std::max<std::size_t>(1, static_cast<std::size_t>((kPlotWidth + 16.0) / column));
+  out += "<g id=\"classes\">\n";
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    const double x = kLeft + column * static_cast<double>(i % columns);
+    const std::size_t row = i / columns;
+    const double y = top + kRow * static_cast<double>(row);
+    add_rect(out, x, y, 11.0, 11.0, hex(class_colour(named[i], classes)));
+    add(out, "<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x + 16.0, y + 10.0,
+        escaped(picture.class_names[named[i]]));
+  }
+  out += "</g>\n";
+  const std::size_t rows = (named.size() + columns - 1) / columns;
+  return top + kRow * static_cast<double>(rows);
+}
+
+// What the page leaves out, or "".
+std::string omissions(const PartitionPicture& picture) {
+  std::vector<std::string> notes;
+  if (picture.clients.size() > kMostBars) {
+    notes.push_back(
+        fmt::format("{} of {} clients shown, evenly chosen", kMostBars, picture.clients.size()));
+  }
+  if (picture.class_names.size() > kMostNames) {
+    notes.push_back(fmt::format("{} of {} classes named", kMostNames, picture.class_names.size()));
+  }
+  return join(notes, "; ");
+}
+
+// How many of `cells` each count gets: in proportion, the largest remainders rounded up.
+std::vector<std::size_t> divide(std::size_t cells, const std::vector<std::int64_t>& counts,
+                                std::int64_t total) {
+  std::vector<std::size_t> parts(counts.size(), 0);
+  if (total == 0) {
+    return parts;
+  }
+  const auto scaled = [&](std::size_t i) { return counts[i] * static_cast<std::int64_t>(cells); };
+  std::vector<std::size_t> order(counts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return scaled(a) % total > scaled(b) % total;
+  });
+  std::size_t left = cells;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    parts[i] = static_cast<std::size_t>(scaled(i) / total);
+    left -= parts[i];
+  }
+  for (std::size_t i = 0; i < left; ++i) {
+    ++parts[order[i]];
+  }
+  return parts;
+}
+
+// Cells of one class, for a terminal.
+std::string cells_of(std::size_t index, std::size_t classes, std::size_t cells, bool colour) {
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  if (cells == 0 || !colour) {
+    return std::string(cells, kLetters[index % kLetters.size()]);
+  }
+  return fmt::format("\x1b[48;5;{}m{}\x1b[0m", terminal_colour(class_colour(index, classes)),
+                     std::string(cells, ' '));
+}
+
+// The first classes with their letter or colour, wrapped.
+std::string text_legend(const PartitionPicture& picture, std::size_t width, bool colour) {
+  constexpr std::size_t kMost = 40;
+  const std::size_t classes = picture.class_names.size();
+  const std::size_t mark = colour ? 2 : 1;
+  std::string out;
+  std::size_t used = 0;
+  const auto entry = [&](const std::string& text, std::size_t length) {
+    const bool first = used == 0;
+    const bool wraps = !first && used + 2 + length > width;
+    out += first ? "" : wraps ? "\n" : "  ";
+    out += text;
+    used = first || wraps ? length : used + 2 + length;
+  };
+  for (std::size_t c = 0; c < std::min(classes, kMost); ++c) {
+    const std::string name = clean(picture.class_names[c]);
+    entry(cells_of(c, classes, mark, colour) + " " + name, mark + 1 + length_of(name));
+  }
+  if (classes > kMost) {
+    const std::string rest = fmt::format("... and {} more classes", classes - kMost);
+    entry(rest, rest.size());
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string partition_svg(const PartitionPicture& picture) {
+  check(picture);
+  const std::vector<std::size_t> shown = evenly(picture.clients.size(), kMostBars);
+  double most = 1.0;
+  double noise = 10.0;
+  for (const std::size_t id : shown) {
+    const ClientPicture& client = picture.clients[id];
+    most = std::max(most, static_cast<double>(client.samples));
+    noise = std::max(noise, 100.0 * std::max(client.wrong_share, client.distorted_share));
+  }
+  const Totals totals = totals_of(picture);
+  const std::string note = omissions(picture);
+  std::string body;
+  if (!note.empty()) {
+    add(body, "<text x=\"{}\" y=\"70\" font-size=\"13\" fill=\"#444\">{}</text>\n", kLeft, note);
+  }
+  const double first = add_legend(body, picture, note.empty() ? 68.0 : 86.0) + 14.0;
+  const Panel by_true{first, 220.0, whole_axis(most), shown};
+  const Panel by_given{by_true.end(), 220.0, by_true.axis, shown};
+  const Panel levels{by_given.end(), 150.0, whole_axis(noise), shown};
+  add_classes(body, by_true, picture, &ClientPicture::true_counts, "true");
+  add_classes(body, by_given, picture, &ClientPicture::given_counts, "given");
+  add_noise(body, levels, picture);
+
+  std::string svg;
+  add(svg,
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1:.0f}\" "
+      "viewBox=\"0 0 {0} {1:.0f}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n"
+      "<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+      "<text x=\"{3}\" y=\"30\" font-size=\"18\" font-weight=\"bold\">{2}</text>\n"
+      "<text id=\"totals\" x=\"{3}\" y=\"51\" font-size=\"13\" fill=\"#444\">{4}</text>\n",
+      kWidth, levels.end(), escaped(picture.title), kLeft,
+      who_holds_what(picture, totals) + "; " + how_noisy(totals));
+  return svg + body + "</svg>\n";
+}
+
+std::string partition_text(const PartitionPicture& picture, int width, bool colour,
+                           std::size_t limit) {
+  check(picture);
+  constexpr int kBeforeBar = 37;
+  const auto cells = static_cast<std::size_t>(std::clamp(width - kBeforeBar, 10, 100));
+  const Totals totals = totals_of(picture);
+  const std::string_view bold = colour ? "\x1b[1m" : "";
+  const std::string_view red = colour ? "\x1b[31m" : "";
+  const std::string_view plain = colour ? "\x1b[0m" : "";
+
+  std::string out;
+  add(out, "{}{}{}\n{}\n{}\n", bold, clean(picture.title), plain, who_holds_what(picture, totals),
+      how_noisy(totals));
+  out += text_legend(picture, static_cast<std::size_t>(std::max(width, 1)), colour);
+  add(out, "\n{:>6}  {:>8}  {:>6}  {:>9}  {}\n", "client", "samples", "wrong", "distorted",
+      "share of each given class");
+  const std::size_t shown = std::min(limit, picture.clients.size());
+  for (std::size_t id = 0; id < shown; ++id) {
+    const ClientPicture& client = picture.clients[id];
+    add(out, "{}{:>6}{} {:>8}  {:>5.1f}%  {:>8.1f}%{}  ", client.noisy ? red : "", id,
+        client.noisy ? '!' : ' ', client.samples, 100.0 * client.wrong_share,
+        100.0 * client.distorted_share, client.noisy ? plain : "");
+    const std::vector<std::size_t> parts = divide(cells, client.given_counts, client.samples);
+    for (std::size_t c = 0; c < parts.size(); ++c) {
+      out += cells_of(c, parts.size(), parts[c], colour);
+    }
+    out += '\n';
+  }
+  if (shown < picture.clients.size()) {
+    add(out, "... and {} (--all shows them)\n",
+        counted(static_cast<std::int64_t>(picture.clients.size() - shown), "more client"));
+  }
+  return out;
+}
+
+}  // namespace winnow

@@ -1,0 +1,58 @@
+// How well noise was found and repaired, measured against the truth (spec: partitions, section M).
+// Only the run layer sees the truth; methods never do.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "winnow/base/params.h"
+
+namespace winnow {
+
+// Client identification. A precision or recall of 0/0 is 1 when both sets are empty, else 0.
+struct Detection {
+  std::int64_t flagged = 0;
+  double precision = 0.0;  // flagged clients that are noisy, among the flagged
+  double recall = 0.0;     // the same, among the noisy
+  double accuracy = 0.0;   // clients on the right side, among all
+};
+Detection detect(const std::set<std::int64_t>& flagged, const std::set<std::int64_t>& noisy,
+                 std::int64_t clients);
+
+// Mean over the clients of |estimated - real share of wrong labels|; both by client, of one size.
+double noise_level_error(std::span<const double> estimated, std::span<const double> real);
+
+// What a relabelling did: labels before and after it beside the true ones, all aligned.
+struct Relabelling {
+  std::int64_t wrong_to_right = 0;
+  std::int64_t wrong_to_wrong = 0;  // changed, but not to the true label
+  std::int64_t right_to_wrong = 0;
+
+  Relabelling& operator+=(const Relabelling& other);
+};
+Relabelling relabelling(std::span<const std::int64_t> before, std::span<const std::int64_t> after,
+                        std::span<const std::int64_t> truth);
+
+// confusion[given][true]: how many samples.
+std::vector<std::vector<std::int64_t>> confusion(std::span<const std::int64_t> given,
+                                                 std::span<const std::int64_t> truth,
+                                                 std::int64_t classes);
+
+// Share of samples whose label is not the true one; 0 for none.
+double wrong_share(std::span<const std::int64_t> given, std::span<const std::int64_t> truth);
+
+// Sample selection: "positive" means correctly labelled. Denominators are at least 1, so an empty
+// selection has precision and recall 0.
+struct Selection {
+  double label_precision = 0.0;  // right among the selected
+  double label_recall = 0.0;     // selected among the right
+};
+Selection selection(const std::vector<bool>& selected, const std::vector<bool>& right);
+
+Json to_json(const Detection& detection);
+Json to_json(const Relabelling& relabelling);
+
+}  // namespace winnow

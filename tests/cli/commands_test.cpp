@@ -1,0 +1,266 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "cli/program.h"
+#include "winnow/run/runner.h"
+
+namespace winnow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+namespace fs = std::filesystem;
+
+// An error with this exit code that says this, on one line and a hint, without a trace.
+void expect_error(const Ended& ended, int code, const std::string& message) {
+  EXPECT_EQ(ended.code, code) << ended.err;
+  EXPECT_EQ(ended.out, "");
+  EXPECT_THAT(ended.err, StartsWith("winnow: "));
+  EXPECT_THAT(ended.err, HasSubstr(message));
+  EXPECT_LE(lines(ended.err), 2U) << ended.err;
+}
+
+TEST(Run, WritesADirectoryAndASummary) {
+  const Workshop shop;
+  const Ended ended = shop.done({"run", "e.toml"});
+  EXPECT_THAT(ended.out, HasSubstr("small: fedavg, seed 1\n"));
+  EXPECT_THAT(ended.out, HasSubstr("  directory       runs/small\n"));
+  EXPECT_THAT(ended.err, HasSubstr("small: fedavg on synthetic, 4 clients, 4 rounds, "));
+  EXPECT_THAT(ended.err, HasSubstr("round 4/4  accuracy 0."));
+  const Json summary = read_summary(shop / "runs/small");
+  EXPECT_THAT(ended.out, HasSubstr(summary.at("model_hash").get<std::string>().substr(0, 16)));
+  EXPECT_THAT(names_in(shop / "."), ElementsAre("e.toml", "runs"));
+}
+
+TEST(Run, JsonIsTheSummary) {
+  const Workshop shop;
+  const Ended ended = shop.done({"run", "e.toml", "--json", "--quiet"});
+  EXPECT_EQ(ended.json(), read_summary(shop / "runs/small"));
+  EXPECT_EQ(ended.err, "");
+}
+
+TEST(Run, QuietPrintsNothing) {
+  const Workshop shop;
+  for (const Words& words : {Words{"run", "e.toml", "-q"}, {"resume", "runs/small", "--quiet"}}) {
+    const Ended ended = shop.done(words);
+    EXPECT_EQ(ended.out, "");
+    EXPECT_EQ(ended.err, "");
+  }
+}
+
+TEST(Run, FlagsReachTheRun) {
+  const Workshop shop;
+  const Json summary = shop.done({"run", "e.toml", "--set", "method.name=fedprox", "--set",
+                                  "method.mu=0.5", "--set", "rounds=2", "--seed", "7", "--lanes",
+                                  "3", "--device", "cpu", "--out", "here/", "--json"})
+                           .json();
+  EXPECT_EQ(summary.at("method"), "fedprox");
+  EXPECT_EQ(summary.at("seed"), 7);
+  EXPECT_EQ(summary.at("rounds"), 2);
+  EXPECT_EQ(summary.at("lanes"), 3);
+  EXPECT_EQ(summary.at("device"), "cpu");
+  EXPECT_THAT(names_in(shop / "."), ElementsAre("e.toml", "here"));
+  EXPECT_DOUBLE_EQ(
+      read_run_experiment(shop / "here", builtin_methods()).method_params.at("mu").get<double>(),
+      0.5);
+}
+
+TEST(Run, TheNumberOfLanesDoesNotChangeTheResult) {
+  const Workshop shop;
+  for (const char* lanes : {"1", "2", "5"}) {
+    shop.done({"run", "e.toml", "--lanes", lanes, "--out", lanes, "--quiet"});
+  }
+  const auto expected = hashes(read_history(shop / "1"));
+  EXPECT_EQ(expected.size(), 4U);
+  EXPECT_EQ(hashes(read_history(shop / "2")), expected);
+  EXPECT_EQ(hashes(read_history(shop / "5")), expected);
+}
+
+TEST(Run, ExitCodesAreTheDocumentedOnes) {
+  const Workshop shop;
+  expect_error(shop.call({"run", "e.toml", "--set", "train.lrr=1"}), 3,
+               "e.toml: unknown key 'train.lrr'\n  did you mean 'lr'?");
+  expect_error(shop.call({"run", "none.toml"}), 3, "cannot read none.toml: no such file");
+  expect_error(shop.call({"run", "e.toml", "--set", "federation.clients=1000"}), 3, "1000");
+  expect_error(
+      shop.call({"run", "e.toml", "--set", "data.name=cifar10", "--set", "data.path=nowhere"}), 4,
+      "data set 'cifar10' not found: looked for ");
+  expect_error(shop.call({"run", "e.toml", "--device", "tpu"}), 2, "--device tpu: expected cpu");
+  expect_error(shop.call({"run", "e.toml", "--out", "."}), 5, ". exists already");
+  expect_error(shop.call({"run", "e.toml", "--out", "e.toml/run"}), 5, "cannot create e.toml/run");
+  expect_error(shop.call({"run", "e.toml", "--out", std::string(300, 'x')}), 5,
+               "File name too long");
+  EXPECT_THAT(names_in(shop / "."), ElementsAre("e.toml")) << "nothing half-written";
+}
+
+TEST(Run, TrainingThatDivergesIsOneLine) {
+  const Workshop shop;
+  const Ended ended = shop.call({"run", "e.toml", "--set", "train.lr=1e30", "--quiet"});
+  expect_error(ended, 5, "values that are not finite");
+  EXPECT_FALSE(fs::exists(shop / "runs/small/summary.json"));
+}
+
+TEST(Run, AnExistingDirectoryIsRefusedWithTheWayOn) {
+  const Workshop shop;
+  shop.done({"run", "e.toml", "--quiet"});
+  expect_error(shop.call({"run", "e.toml", "--quiet"}), 5,
+               "runs/small exists already\n  continue it with 'winnow resume runs/small', or "
+               "choose another --out");
+}
+
+TEST(Resume, OfAFinishedRunShowsItsSummaryAgain) {
+  const Workshop shop;
+  const Json summary = shop.done({"run", "e.toml", "--json"}).json();
+  EXPECT_EQ(shop.done({"resume", "runs/small", "--json"}).json(), summary);
+  EXPECT_THAT(shop.done({"resume", "runs/small/"}).out, HasSubstr("small: fedavg, seed 1"));
+  expect_error(shop.call({"resume", "runs"}), 5, "runs is not a run directory");
+}
+
+TEST(Verify, TellsAnHonestRunFromAForgedOne) {
+  const Workshop shop;
+  shop.done({"run", "e.toml", "--quiet"});
+  EXPECT_EQ(shop.done({"verify", "runs/small"}).out,
+            "4 rounds verified, every model hash agrees\n");
+  EXPECT_EQ(shop.done({"verify", "runs/small", "--json", "--rounds", "2"}).json().at("compared"),
+            2);
+
+  const std::string honest = read_history(shop / "runs/small").at(2).hash;
+  std::string events = read_file(shop / "runs/small/events.jsonl");
+  events.replace(events.find(honest), 64, std::string(64, '0'));
+  write_file_whole(shop / "runs/small/events.jsonl", events);
+  const Ended text = shop.call({"verify", "runs/small"});
+  EXPECT_EQ(text.code, 7);
+  EXPECT_THAT(text.out, StartsWith("round 3 differs\n"));
+  const Ended json = shop.call({"verify", "runs/small", "--json"});
+  EXPECT_EQ(json.code, 7);
+  EXPECT_EQ(json.json().at("differs_at"), 3);
+  EXPECT_EQ(json.json().at("recomputed"), honest);
+  EXPECT_EQ(shop.call({"verify", "runs/small", "--rounds", "2"}).code, 0);
+  expect_error(shop.call({"verify", "runs"}), 5, "is not a run directory");
+}
+
+TEST(Table, ComparesRunsOfDifferentMethods) {
+  const Workshop shop;
+  shop.done({"run", "e.toml", "--quiet", "--out", "a"});
+  shop.done({"run", "e.toml", "--quiet", "--out", "b", "--set", "method=fedprox"});
+  const Ended text = shop.done({"table", "a", "b"});
+  EXPECT_THAT(text.out, HasSubstr("fedavg"));
+  EXPECT_THAT(text.out, HasSubstr("fedprox"));
+  const Json json = shop.done({"table", "a", "b", "--json", "--metric", "best,last"}).json();
+  EXPECT_EQ(json.size(), 4U);
+  EXPECT_EQ(json[0].at("row"), "fedavg");
+  expect_error(shop.call({"table", "a", "nowhere"}), 5,
+               "nowhere holds neither a finished run nor a sweep");
+  expect_error(shop.call({"table", "a", "--metric", "beauty"}), 2, "beauty");
+  expect_error(shop.call({"table", "a", "--format", "pdf"}), 2, "pdf");
+  write_file_whole(shop / "a/summary.json", "{}");
+  expect_error(shop.call({"table", "a"}), 5, "a/summary.json is damaged");
+}
+
+TEST(List, EveryKindOfThingInTextAndJson) {
+  const Workshop shop;
+  std::set<std::string> names{"experiment", "data", "federation", "model", "train"};
+  std::size_t count = names.size();
+  for (const char* what :
+       {"methods", "models", "datasets", "partitions", "noises", "distortions"}) {
+    const Json list = shop.done({"list", what, "--json"}).json();
+    ASSERT_FALSE(list.empty()) << what;
+    for (const Json& entry : list) {
+      EXPECT_NE(entry.at("summary"), "") << entry.dump();
+      names.insert(entry.at("name").get<std::string>());
+    }
+    count += list.size();
+  }
+  EXPECT_EQ(names.size(), count) << "a name that stands for two things cannot be described";
+  EXPECT_THAT(shop.done({"list", "methods"}).out, HasSubstr("fedprox"));
+  EXPECT_THAT(shop.done({"list", "datasets"}).out, HasSubstr("synthetic  there"));
+}
+
+TEST(Describe, ShowsParametersWithDefaultsAndRanges) {
+  const Workshop shop;
+  const Json method = shop.done({"describe", "fedprox", "--json"}).json();
+  EXPECT_EQ(method.at("kind"), "method");
+  EXPECT_EQ(method.at("parameters")[0].at("name"), "mu");
+  EXPECT_EQ(method.at("parameters")[0].at("default"), 0.01);
+  EXPECT_EQ(method.at("parameters")[0].at("range"), ">= 0");
+  EXPECT_THAT(shop.done({"describe", "lenet5"}).out, HasSubstr("parameters"));
+  EXPECT_THAT(shop.done({"describe", "train"}).out, HasSubstr("learning rate of SGD"));
+  EXPECT_THAT(shop.done({"describe", "shards", "--markdown"}).out,
+              HasSubstr("| `shards_per_client` | `2` |"));
+  expect_error(shop.call({"describe", "fedprx"}), 2,
+               "nothing is called 'fedprx'\n  did you mean 'fedprox'?");
+}
+
+TEST(Inspect, ShowsPartitionAndNoiseBeforeTraining) {
+  const Workshop shop;
+  const Json json =
+      shop.done({"inspect", "e.toml", "--json", "--set", "noise.0.rho=1", "--seed", "3"}).json();
+  EXPECT_EQ(json.at("train"), 160);
+  ASSERT_EQ(json.at("clients").size(), 4U);
+  for (const Json& client : json.at("clients")) {
+    EXPECT_EQ(client.at("samples"), 40);
+    EXPECT_EQ(client.at("noisy"), true);
+    EXPECT_GT(client.at("wrong_share"), 0.0);
+  }
+  const Ended text = shop.done({"inspect", "e.toml", "--set", "federation.clients=50"});
+  EXPECT_THAT(text.out, HasSubstr("50 clients, 160 samples"));
+  EXPECT_THAT(text.out, HasSubstr("10 more"));
+  EXPECT_THAT(names_in(shop / "."), ElementsAre("e.toml")) << "it writes nothing unless asked to";
+  shop.done({"inspect", "e.toml", "--out", "pictures"});
+  EXPECT_THAT(names_in(shop / "pictures"), ElementsAre("distortions.png", "partition.svg"));
+  expect_error(shop.call({"inspect", WINNOW_SOURCE_DIR "/experiments/quickstart.toml"}), 3,
+               "it is a sweep\n  run it with: winnow sweep ");
+}
+
+TEST(Output, HasColoursOnATerminalOnly) {
+  const Workshop shop;
+  const Words words{"list", "datasets"};
+  EXPECT_THAT(on_terminal(words, shop.place({"TERM=xterm"})), HasSubstr("\033["));
+  EXPECT_THAT(on_terminal(words, shop.place({"TERM=xterm", "NO_COLOR=1"})), Not(HasSubstr("\033")));
+  EXPECT_THAT(shop.done(words).out, Not(HasSubstr("\033")));
+  const Ended run = shop.done({"run", "e.toml"});
+  EXPECT_THAT(run.out + run.err, Not(HasSubstr("\033")));
+  EXPECT_THAT(run.err, Not(HasSubstr("\r")));
+}
+
+TEST(Output, ARunOnATerminalShowsABar) {
+  const Workshop shop;
+  const std::string shown = on_terminal({"run", "e.toml"}, shop.place({"TERM=xterm"}));
+  EXPECT_THAT(shown, HasSubstr("[####################] round 4/4"));
+}
+
+TEST(Output, ThatCannotBeWrittenIsAnError) {
+  if (!fs::exists("/dev/full")) {
+    GTEST_SKIP() << "no /dev/full here";
+  }
+  const Workshop shop;
+  Place place = shop.place();
+  place.output = "/dev/full";
+  const Ended ended = winnow_program({"list", "methods"}, place);
+  EXPECT_EQ(ended.code, 5);
+  EXPECT_EQ(ended.err, "winnow: cannot write to standard output: No space left on device\n");
+}
+
+TEST(Output, MessagesThatNobodyReceivesDoNotStopARun) {
+  const Workshop shop;
+  shop.done({"run", "e.toml", "--out", "heard", "--quiet"});
+  for (const std::string errors : {"/dev/full", "-"}) {
+    if (errors != "-" && !fs::exists(errors)) {
+      continue;
+    }
+    Place place = shop.place();
+    place.errors = errors;
+    const std::string out = errors == "-" ? "closed" : "full";
+    EXPECT_EQ(winnow_program({"run", "e.toml", "--out", out}, place).code, 0) << errors;
+    EXPECT_EQ(hashes(read_history(shop / out)), hashes(read_history(shop / "heard")));
+    EXPECT_EQ(winnow_program({"run", "e.toml", "--out", out}, place).code, 5) << errors;
+  }
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,118 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "cli/program.h"
+#include "winnow/run/experiment.h"
+#include "winnow/run/sweep.h"
+
+namespace winnow {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+namespace fs = std::filesystem;
+
+const Words kCommands{"run", "resume", "verify", "sweep", "table", "list", "describe", "inspect"};
+
+// The experiments that a help text names, each with the command it is given to.
+std::vector<std::pair<std::string, fs::path>> named_experiments(const std::string& help) {
+  static const std::regex pattern("winnow ([a-z]+) (experiments/[^ \n]+)");
+  std::vector<std::pair<std::string, fs::path>> found;
+  for (std::sregex_iterator at(help.begin(), help.end(), pattern), end; at != end; ++at) {
+    found.emplace_back((*at)[1], fs::path(WINNOW_SOURCE_DIR) / (*at)[2].str());
+  }
+  return found;
+}
+
+TEST(Help, EveryCommandHasAnExampleThatWorks) {
+  const Workshop shop;
+  for (const std::string& command : kCommands) {
+    const Ended help = shop.call({command, "--help"});
+    EXPECT_EQ(help.code, 0) << command;
+    EXPECT_THAT(help.out, HasSubstr("Example:  winnow " + command)) << command;
+    EXPECT_EQ(help.err, "") << command;
+    for (const auto& [name, file] : named_experiments(help.out)) {
+      if (name == "sweep") {
+        EXPECT_NO_THROW(load_sweep(file, {}, builtin_methods())) << file;
+      } else {
+        EXPECT_NO_THROW(load_experiment(file, {}, builtin_methods())) << file;
+      }
+    }
+  }
+}
+
+TEST(Help, TheProgramNamesItsCommandsItsExitCodesAndWhereToStart) {
+  const Ended help = Workshop().call({"--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const std::string& command : kCommands) {
+    EXPECT_THAT(help.out, HasSubstr("  " + command + " ")) << command;
+  }
+  EXPECT_THAT(help.out, HasSubstr("2 usage"));
+  EXPECT_THAT(help.out, HasSubstr("130 interrupted"));
+  const auto start = named_experiments(help.out);
+  ASSERT_EQ(start.size(), 1U);
+  EXPECT_EQ(start[0].first, "run");
+  EXPECT_NO_THROW(load_experiment(start[0].second, {}, builtin_methods()));
+}
+
+TEST(Help, TheVersionNamesLibTorchAndWhatIsLeftOut) {
+  const Ended version = Workshop().call({"--version"});
+  EXPECT_EQ(version.code, 0);
+  EXPECT_THAT(version.out, StartsWith("winnow "));
+  EXPECT_THAT(version.out, HasSubstr("\nLibTorch "));
+  EXPECT_THAT(version.out, HasSubstr("\nleft out of this build: "));
+}
+
+// Exit code 2, one line that says what is wrong and one that says what to do.
+void expect_usage_error(const Words& arguments, const std::string& message,
+                        const std::string& hint) {
+  const Ended ended = Workshop().call(arguments);
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_EQ(ended.out, "");
+  EXPECT_EQ(ended.err, "winnow: " + message + "\n  " + hint + "\n");
+}
+
+TEST(Usage, NoCommand) {
+  expect_usage_error({}, "A subcommand is required", "try 'winnow --help'");
+}
+
+TEST(Usage, UnknownCommand) {
+  expect_usage_error({"rum"}, "unknown command 'rum'", "did you mean 'run'?");
+}
+
+TEST(Usage, UnknownFlag) {
+  expect_usage_error({"run", "e.toml", "--fast"}, "The following argument was not expected: --fast",
+                     "try 'winnow run --help'");
+}
+
+TEST(Usage, MissingFile) {
+  expect_usage_error({"run"}, "FILE is required", "try 'winnow run --help'");
+}
+
+TEST(Usage, BadValuesOfFlags) {
+  expect_usage_error({"run", "e.toml", "--lanes", "0"}, "--lanes: Value 0 not in range 1 to 1024",
+                     "try 'winnow run --help'");
+  expect_usage_error({"run", "e.toml", "--set", "rounds"}, "--set rounds: expected key=value",
+                     "for example --set train.lr=0.03");
+  for (const Words& words : {Words{"run", "e.toml", "--seed", "-1"},
+                             {"run", "e.toml", "--seed", "x"},
+                             {"run", "e.toml", "--set", "rounds.x=1"},
+                             {"run", "e.toml", "--set", "name=\xff"},
+                             {"run", "e.toml", "--device", "tpu"},
+                             {"verify", "x", "--rounds", "0"},
+                             {"list", "things"},
+                             {"describe", "fedprx"}}) {
+    const Ended ended = Workshop().call(words);
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    EXPECT_THAT(ended.err, StartsWith("winnow: "));
+    EXPECT_LE(lines(ended.err), 2U) << ended.err;
+    EXPECT_THAT(ended.err, Not(HasSubstr("internal error")));
+  }
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,182 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "cli/program.h"
+#include "winnow/run/runner.h"
+
+namespace winnow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+namespace fs = std::filesystem;
+
+constexpr const char* kGrid = R"(
+[grid]
+"method.name" = ["fedavg", "fedprox"]
+seed = [1, 2]
+)";
+
+using Times = std::map<std::string, fs::file_time_type>;
+
+// When each run below a sweep was finished.
+Times finish_times(const fs::path& directory) {
+  Times times;
+  for (const std::string& name : names_in(directory)) {
+    const fs::path summary = directory / name / "summary.json";
+    if (fs::exists(summary)) {
+      times[name] = fs::last_write_time(summary);
+    }
+  }
+  return times;
+}
+
+TEST(SweepCommand, RunsTheGridOnceAndTablesShowItInEveryFormat) {
+  const Workshop shop(kGrid);
+  const Ended first = shop.done({"sweep", "e.toml", "--jobs", "2", "--lanes", "1"});
+  EXPECT_THAT(first.out, HasSubstr("4 of 4 runs finished (4 now, 0 before); table: winnow table "
+                                   "runs/small\n"));
+  EXPECT_THAT(names_in(shop / "runs/small"),
+              ElementsAre("experiments", "fedavg_s1", "fedavg_s2", "fedprox_s1", "fedprox_s2",
+                          "logs", "sweep.json"));
+  const Times times = finish_times(shop / "runs/small");
+  EXPECT_EQ(times.size(), 4U);
+
+  const Ended second = shop.done({"sweep", "e.toml", "--json", "--quiet"});
+  EXPECT_EQ(finish_times(shop / "runs/small"), times) << "nothing is done twice";
+  EXPECT_EQ(second.err, "");
+  ASSERT_EQ(second.json().size(), 4U);
+  EXPECT_EQ(second.json()[3].at("id"), "fedprox_s2");
+  EXPECT_EQ(second.json()[3].at("finished"), true);
+
+  const auto table = [&](const std::string& format) {
+    return shop.done({"table", "runs/small", "--metric", "best,last", "--format", format}).out;
+  };
+  EXPECT_THAT(table("text"), HasSubstr("±"));
+  EXPECT_THAT(table("markdown"), HasSubstr("| fedprox |"));
+  EXPECT_THAT(table("csv"), HasSubstr("fedavg,,best,"));
+  EXPECT_THAT(table("latex"), HasSubstr("\\begin{tabular}"));
+  const Json json = Json::parse(table("json"));
+  ASSERT_EQ(json.size(), 4U);
+  for (const Json& cell : json) {
+    EXPECT_EQ(cell.at("runs"), 2) << cell.dump();
+  }
+}
+
+TEST(SweepCommand, ARunOfASweepIsTheRunItWouldBeAlone) {
+  const Workshop shop("[grid]\nseed = [2]\n");
+  shop.done({"sweep", "e.toml", "--out", "s", "--quiet"});
+  write_file_whole(shop / "alone.toml", small_toml());
+  shop.done({"run", "alone.toml", "--quiet", "--seed", "2", "--out", "alone"});
+  EXPECT_EQ(hashes(read_history(shop / "alone")), hashes(read_history(shop / "s/fedavg_s2")));
+}
+
+TEST(SweepCommand, DryRunListsAndDoesNothing) {
+  const Workshop shop(kGrid);
+  const Ended ended = shop.done({"sweep", "e.toml", "--dry-run"});
+  EXPECT_EQ(lines(ended.out), 5U);
+  EXPECT_THAT(ended.out, HasSubstr("fedprox_s2"));
+  EXPECT_THAT(ended.out, HasSubstr("to do"));
+  EXPECT_THAT(names_in(shop / "."), ElementsAre("e.toml"));
+}
+
+TEST(SweepCommand, OnlyPicksRunsByName) {
+  const Workshop shop(kGrid);
+  const Ended ended = shop.done({"sweep", "e.toml", "--only", "fedprox_s", "--out", "s"});
+  EXPECT_THAT(ended.out, HasSubstr("2 of 2 runs finished"));
+  EXPECT_EQ(finish_times(shop / "s").size(), 2U);
+  EXPECT_THAT(shop.done({"sweep", "e.toml", "--dry-run", "--out", "s"}).out, HasSubstr("finished"));
+  const Ended none = shop.call({"sweep", "e.toml", "--only", "nothing", "--out", "s"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.err, "winnow: --only nothing: no run has this in its name\n");
+}
+
+TEST(SweepCommand, QuietPrintsNothing) {
+  const Workshop shop("[grid]\nseed = [1]\n");
+  const Ended ended = shop.done({"sweep", "e.toml", "--quiet"});
+  EXPECT_EQ(ended.out, "");
+  EXPECT_EQ(ended.err, "");
+}
+
+TEST(SweepCommand, AFailingRunIsReportedAndTriedAgain) {
+  const Workshop shop(R"(
+[[row]]
+name = "good"
+[[row]]
+name = "diverges"
+set = { "train.lr" = 1e30 }
+)");
+  const Ended first = shop.call({"sweep", "e.toml"});
+  EXPECT_EQ(first.code, 8);
+  EXPECT_THAT(first.out, HasSubstr("1 of 2 runs finished (1 now, 0 before), 1 failed"));
+  EXPECT_THAT(first.err, HasSubstr("failed: diverges_s1 (exit code 5): "));
+  EXPECT_THAT(first.err, HasSubstr("not finite"));
+  const Times times = finish_times(shop / "runs/small");
+  EXPECT_EQ(times.size(), 1U);
+
+  const Ended second = shop.call({"sweep", "e.toml", "--quiet"});
+  EXPECT_EQ(second.code, 8) << "it is tried again, and fails again";
+  EXPECT_EQ(lines(second.err), 1U) << second.err;
+  EXPECT_EQ(finish_times(shop / "runs/small"), times);
+  const Ended table = shop.done({"table", "runs/small", "--metric", "last"});
+  EXPECT_THAT(table.out, HasSubstr("diverges"));
+}
+
+TEST(SweepCommand, StoppedAndContinuedNothingIsDoneTwice) {
+  const Workshop shop("[grid]\nseed = [1, 2, 3]\n");
+  const Words words{"sweep", "e.toml", "--out", "s", "--set", "rounds=25"};
+  Process process(words, shop.place());
+  ASSERT_TRUE(wait_until([&] {
+    return fs::exists(shop / "s/fedavg_s2/events.jsonl") &&
+           read_history(shop / "s/fedavg_s2").size() >= 2;
+  }));
+  process.send(SIGTERM);
+  const Ended stopped = process.wait();
+  EXPECT_EQ(stopped.code, 130) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("stopped; continue with the same command\n"));
+  EXPECT_THAT(stopped.err, Not(HasSubstr("failed")));
+  EXPECT_FALSE(fs::exists(shop / "s/fedavg_s3"));
+  const Times before = finish_times(shop / "s");
+  EXPECT_GE(before.size(), 1U);
+
+  EXPECT_THAT(shop.done(words).out, HasSubstr("3 of 3 runs finished"));
+  const Times after = finish_times(shop / "s");
+  EXPECT_EQ(after.size(), 3U);
+  for (const auto& [name, time] : before) {
+    EXPECT_EQ(after.at(name), time) << name;
+  }
+  if (!before.contains("fedavg_s2")) {
+    EXPECT_THAT(read_file(shop / "s/fedavg_s2/events.jsonl"), HasSubstr(R"("event":"resumed")"));
+  }
+  EXPECT_EQ(read_history(shop / "s/fedavg_s2").size(), 25U);
+  EXPECT_EQ(shop.call({"verify", "s/fedavg_s2", "--rounds", "5"}).code, 0);
+}
+
+TEST(SweepCommand, ADirectoryOfOtherRunsIsRefused) {
+  const Workshop shop("[grid]\nseed = [1]\n");
+  shop.done({"sweep", "e.toml", "--out", "s", "--quiet"});
+  const Ended changed = shop.call({"sweep", "e.toml", "--out", "s", "--set", "rounds=5"});
+  EXPECT_EQ(changed.code, 5);
+  EXPECT_THAT(changed.err, HasSubstr("s/fedavg_s1 was made from another experiment"));
+  const Ended single = shop.call({"sweep", "e.toml", "--out", "s/fedavg_s1"});
+  EXPECT_EQ(single.code, 5);
+  EXPECT_THAT(single.err, HasSubstr("is the directory of a single run"));
+}
+
+TEST(SweepCommand, BadFilesAreNamed) {
+  const Workshop shop("[grid]\nseed = [1]\n\"train.lr\" = [-1]\n");
+  const Ended bad = shop.call({"sweep", "e.toml"});
+  EXPECT_EQ(bad.code, 3);
+  EXPECT_THAT(bad.err, HasSubstr("e.toml: run 'seed=1, lr=-1': train.lr = -1: expected"));
+  const Ended override_axis = shop.call({"sweep", "e.toml", "--seed", "5"});
+  EXPECT_EQ(override_axis.code, 2);
+  EXPECT_THAT(override_axis.err, HasSubstr("seed is an axis of the [grid]"));
+  EXPECT_THAT(names_in(shop / "."), ElementsAre("e.toml"));
+}
+
+}  // namespace
+}  // namespace winnow
