@@ -37,8 +37,14 @@ void train_epoch(benchmark::State& bench, const char* model, std::int64_t channe
   bench.SetItemsProcessed(bench.iterations() * 200);
 }
 
-BENCHMARK_CAPTURE(train_epoch, lenet5, "lenet5", 1, 28)->Arg(10)->Arg(50)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(train_epoch, cnn4, "cnn4", 3, 32)->Arg(10)->Arg(50)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(train_epoch, lenet5, "lenet5", 1, 28)
+    ->Arg(10)
+    ->Arg(50)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(train_epoch, cnn4, "cnn4", 3, 32)
+    ->Arg(10)
+    ->Arg(50)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(train_epoch, cnn2, "cnn2", 3, 32)->Arg(10)->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -24,9 +24,9 @@ class FedMid : public FedAvg {
     std::vector<std::int64_t> everybody(static_cast<std::size_t>(server.setting.clients));
     std::iota(everybody.begin(), everybody.end(), std::int64_t{0});
     std::vector<Order> orders;
-    for (const std::int64_t client : select_uniform(
-             everybody, participants(server.setting.fraction, server.setting.clients),
-             server.setting.seed, round)) {
+    for (const std::int64_t client :
+         select_uniform(everybody, participants(server.setting.fraction, server.setting.clients),
+                        server.setting.seed, round)) {
       orders.push_back({client, Message("train")
                                     .set("round", static_cast<std::uint32_t>(round))
                                     .set("model", server.global)});
@@ -40,11 +40,12 @@ class FedMid : public FedAvg {
     server.fleet.ask(orders, [&](std::int64_t, const Message& reply) {
       const State& model = reply.get<State>("model");
       const double moved = (model.flat - server.global.flat).norm().item<double>();
-      candidates.push_back({moved, model, static_cast<double>(reply.get<std::uint32_t>("samples"))});
+      candidates.push_back(
+          {moved, model, static_cast<double>(reply.get<std::uint32_t>("samples"))});
     });
     std::ranges::stable_sort(candidates, {}, &Candidate::moved);
-    const auto kept = static_cast<std::size_t>(
-        participants(keep_, static_cast<std::int64_t>(candidates.size())));
+    const auto kept =
+        static_cast<std::size_t>(participants(keep_, static_cast<std::int64_t>(candidates.size())));
     WeightedMean mean;
     for (std::size_t i = 0; i < kept; ++i) {
       mean.add(candidates[i].model, candidates[i].samples);

@@ -100,7 +100,8 @@ TEST(Params, RejectsWrongValuesByName) {
   EXPECT_THAT(read(R"({"epochs": 0})"), HasSubstr("expected a whole number from 1 to 1000"));
   EXPECT_THAT(read(R"({"form": "cube"})"), HasSubstr("expected one of norm, squared"));
   EXPECT_THAT(read(R"({"mean": [2]})"), HasSubstr("train.mean = [2]"));
-  EXPECT_THAT(read(R"({"epoch": 2})"), HasSubstr("unknown key 'train.epoch' | did you mean 'epochs'?"));
+  EXPECT_THAT(read(R"({"epoch": 2})"),
+              HasSubstr("unknown key 'train.epoch' | did you mean 'epochs'?"));
   EXPECT_THAT(read("[1]"), HasSubstr("train: expected a table"));
 }
 

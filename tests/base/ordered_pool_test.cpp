@@ -71,7 +71,8 @@ TEST(OrderedPool, RethrowsTheFirstFailureAndCanBeUsedAgain) {
   }
   EXPECT_EQ(folded.size(), 5U);
   std::size_t count = 0;
-  pool.run(10, [](std::size_t, std::size_t) {}, [&](std::size_t) { ++count; });
+  pool.run(
+      10, [](std::size_t, std::size_t) {}, [&](std::size_t) { ++count; });
   EXPECT_EQ(count, 10U);
 }
 
@@ -89,7 +90,8 @@ TEST(OrderedPool, AFailingFoldStopsTheRun) {
 
 TEST(OrderedPool, NoItemsIsDoneAtOnce) {
   OrderedPool pool(2);
-  pool.run(0, [](std::size_t, std::size_t) { FAIL(); }, [](std::size_t) { FAIL(); });
+  pool.run(
+      0, [](std::size_t, std::size_t) { FAIL(); }, [](std::size_t) { FAIL(); });
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ void expect_same(const fs::path& directory, const fs::path& calm) {
 class Stopped : public ::testing::TestWithParam<int> {};
 
 TEST_P(Stopped, SavesSaysHowToContinueAndEndsInTheSameBits) {
-  constexpr int kRounds = 60;
+  constexpr int kRounds = 40;
   const Workshop shop;
   shop.done(longer_run("calm", kRounds));
   Process process(longer_run("run", kRounds), shop.place());

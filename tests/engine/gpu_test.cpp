@@ -44,8 +44,8 @@ void expect_agreement(const Experiment& experiment) {
     const RoundRecord gpu = on_gpu.play().record;
     const double apart =
         (on_cpu.global().flat - on_gpu.global().flat.cpu()).abs().max().item<double>();
-    ::testing::Test::RecordProperty("largest weight difference in round " + std::to_string(round + 1),
-                   std::to_string(apart));
+    ::testing::Test::RecordProperty(
+        "largest weight difference in round " + std::to_string(round + 1), std::to_string(apart));
     std::printf("%s round %d: weights differ by %.2e, accuracy %.4f / %.4f\n",
                 experiment.model.name.c_str(), static_cast<int>(round + 1), apart, *cpu.accuracy,
                 *gpu.accuracy);

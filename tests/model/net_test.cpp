@@ -1,7 +1,7 @@
 // Networks over flat buffers: gradients, running statistics, initial values.
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
 #include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "winnow/base/error.h"
+#include "winnow/data/data_set.h"
 #include "winnow/noise/distortion.h"
 #include "winnow/noise/noise.h"
 
@@ -77,7 +78,8 @@ TEST(InputNoise, DistortsAnExactShareOfClientsAndSamples) {
 TEST(InputNoise, LeavesEverySampleAloneThatTheLedgerDoesNotName) {
   World before;
   World world;
-  world.apply(R"({"name": "distortions", "share": 0.5, "level": 0.8, "set": "all", "severity": 3})");
+  world.apply(
+      R"({"name": "distortions", "share": 0.5, "level": 0.8, "set": "all", "severity": 3})");
   std::set<std::int64_t> named;
   std::set<std::string> kinds;
   for (const LedgerSample& entry : world.ledger.samples()) {
@@ -124,7 +126,8 @@ TEST(InputNoise, PatchesIgnoreTheSeverity) {
 
 TEST(InputNoise, ValuesReadBackTheSame) {
   const Noise noise = parse_noise(
-      Json::parse(R"({"name": "distortions", "kinds": ["fog", "snow"], "severity": 2, "level": 0.3})"),
+      Json::parse(
+          R"({"name": "distortions", "kinds": ["fog", "snow"], "severity": 2, "level": 0.3})"),
       "noise.0");
   const Json resolved = values(noise);
   EXPECT_EQ(resolved.at("severity"), "2");
@@ -132,8 +135,7 @@ TEST(InputNoise, ValuesReadBackTheSame) {
 }
 
 TEST(InputNoise, BadValuesGetOneClearLine) {
-  EXPECT_THAT(error_text(R"({"name": "distortions", "severity": 6})"),
-              HasSubstr("noise.0: "));
+  EXPECT_THAT(error_text(R"({"name": "distortions", "severity": 6})"), HasSubstr("noise.0: "));
   EXPECT_THAT(error_text(R"({"name": "distortions", "severity": 6})"), HasSubstr("6"));
   EXPECT_THAT(error_text(R"({"name": "distortions", "set": "mian"})"),
               HasSubstr("noise.0.set = \"mian\": expected one of main, patch, mixed, all"));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -27,9 +28,10 @@ class TestFolder {
  public:
   TestFolder() {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = std::filesystem::temp_directory_path() /
-            (std::string("winnow_") + test->test_suite_name() + "_" + test->name() + "_" +
-             std::to_string(::getpid()));
+    std::string name = std::string("winnow_") + test->test_suite_name() + "_" + test->name() + "_" +
+                       std::to_string(::getpid());
+    std::ranges::replace(name, '/', '_');  // tests with parameters have slashes in their names
+    path_ = std::filesystem::temp_directory_path() / name;
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);
   }

@@ -32,8 +32,8 @@ class Error : public std::runtime_error {
 // The documented exit code of the program for an error of this kind.
 int exit_code(ErrorKind kind);
 
-inline constexpr int kExitMismatch = 7;      // `verify` found a difference
-inline constexpr int kExitSweepFailed = 8;   // some run of a sweep failed
+inline constexpr int kExitMismatch = 7;       // `verify` found a difference
+inline constexpr int kExitSweepFailed = 8;    // some run of a sweep failed
 inline constexpr int kExitInterrupted = 130;  // stopped by SIGINT or SIGTERM after saving
 
 }  // namespace winnow

@@ -53,10 +53,10 @@ std::string read_file(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
   std::error_code ignored;
   if (!stream || std::filesystem::is_directory(path, ignored)) {
-    throw Error(ErrorKind::data, fmt::format("cannot read {}: {}", path.string(),
-                                             std::filesystem::exists(path, ignored)
-                                                 ? "it is not a readable file"
-                                                 : "no such file"));
+    throw Error(ErrorKind::data,
+                fmt::format("cannot read {}: {}", path.string(),
+                            std::filesystem::exists(path, ignored) ? "it is not a readable file"
+                                                                   : "no such file"));
   }
   stream.seekg(0, std::ios::end);
   const auto size = stream.tellg();
@@ -73,8 +73,7 @@ std::string read_file(const std::filesystem::path& path) {
 void write_file_whole(const std::filesystem::path& path, std::string_view content) {
   const std::filesystem::path temporary =
       path.string() + fmt::format(".{}.tmp", static_cast<long>(::getpid()));
-  const int descriptor =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) {
     fail(path, "write", errno);
   }

@@ -12,9 +12,9 @@
 namespace winnow {
 
 // Items are started in order 0, 1, 2, ... by whichever worker is free; `fold` sees them in the same
-// order on the caller's thread. A worker waits rather than run further ahead of the fold than a small
-// window, so at most `window()` finished items are held at once.
-// One run() at a time; the pool itself may be shared by several users on one thread.
+// order on the caller's thread. A worker waits rather than run further ahead of the fold than a
+// small window, so at most `window()` finished items are held at once. One run() at a time; the
+// pool itself may be shared by several users on one thread.
 class OrderedPool {
  public:
   using Work = std::function<void(std::size_t worker, std::size_t item)>;
@@ -43,9 +43,9 @@ class OrderedPool {
   std::condition_variable to_caller_;
   const Work* work_ = nullptr;  // not null while a run is on
   std::size_t items_ = 0;
-  std::size_t next_ = 0;        // first item not started
-  std::size_t folded_ = 0;      // items handed back
-  std::size_t running_ = 0;     // items being worked on
+  std::size_t next_ = 0;     // first item not started
+  std::size_t folded_ = 0;   // items handed back
+  std::size_t running_ = 0;  // items being worked on
   bool stop_starting_ = false;
   bool closing_ = false;
   std::vector<Status> status_;

@@ -92,9 +92,9 @@ void Param::reject(const Json& value, std::string_view where, const std::string&
 void Param::check_range(double number, const Json& value, std::string_view where) const {
   const bool too_low = low_open_ ? number <= low_ : number < low_;
   if (std::isnan(number) || too_low || number > high_) {
-    reject(value, where, fmt::format("a {} {}{}", type(),
-                                     std::isinf(low_) || std::isinf(high_) ? "" : "from ",
-                                     range_text()));
+    reject(value, where,
+           fmt::format("a {} {}{}", type(), std::isinf(low_) || std::isinf(high_) ? "" : "from ",
+                       range_text()));
   }
 }
 
@@ -213,9 +213,10 @@ void Params::read(const Json& table, std::string_view where, std::vector<std::st
     }
     std::vector<std::string> known = also;
     std::ranges::transform(params_, std::back_inserter(known), &Param::name);
-    throw Error(ErrorKind::experiment,
-                fmt::format("unknown key '{}'", where.empty() ? key : fmt::format("{}.{}", where, key)),
-                suggestion(key, known));
+    throw Error(
+        ErrorKind::experiment,
+        fmt::format("unknown key '{}'", where.empty() ? key : fmt::format("{}.{}", where, key)),
+        suggestion(key, known));
   }
 }
 

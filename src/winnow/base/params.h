@@ -27,8 +27,8 @@ class Param {
   const std::string& name() const { return name_; }
   const std::string& help() const { return help_; }
   const std::string& source() const { return source_; }
-  std::string type() const;           // "number", "whole number", "true or false", "text", "list of ..."
-  std::string range_text() const;     // "0 to 1", "> 0", "a | b", ""
+  std::string type() const;  // "number", "whole number", "true or false", "text", "list of ..."
+  std::string range_text() const;  // "0 to 1", "> 0", "a | b", ""
   const Json& default_value() const { return default_; }
   Json value() const;
   // Checks a value and stores it; throws Error(kind experiment) naming `where`.name.
@@ -36,9 +36,9 @@ class Param {
 
  private:
   friend class Params;
-  using Target = std::variant<double*, std::int64_t*, std::uint64_t*, bool*, std::string*,
-                              std::vector<double>*, std::vector<std::int64_t>*,
-                              std::vector<std::string>*>;
+  using Target =
+      std::variant<double*, std::int64_t*, std::uint64_t*, bool*, std::string*,
+                   std::vector<double>*, std::vector<std::int64_t>*, std::vector<std::string>*>;
   Param(std::string name, Target target, std::string help);
   [[noreturn]] void reject(const Json& value, std::string_view where,
                            const std::string& expected) const;
@@ -67,8 +67,9 @@ class Params {
   Param& add(std::string name, std::vector<std::int64_t>& target, std::string help);
   Param& add(std::string name, std::vector<std::string>& target, std::string help);
 
-  // Sets every parameter named in `table`; a key that is not declared is an error with a suggestion.
-  // `where` is the table's name in messages; keys in `also` belong to somebody else and are skipped.
+  // Sets every parameter named in `table`; a key that is not declared is an error with a
+  // suggestion. `where` is the table's name in messages; keys in `also` belong to somebody else and
+  // are skipped.
   void read(const Json& table, std::string_view where, std::vector<std::string> also = {});
   Json values() const;  // all parameters, defaults included
   const std::vector<Param>& all() const { return params_; }

@@ -70,9 +70,13 @@ std::uint64_t Stream::next_u64() {
   return low | (static_cast<std::uint64_t>(next_u32()) << 32);
 }
 
-double Stream::uniform() { return static_cast<double>(next_u64() >> 11) * 0x1.0p-53; }
+double Stream::uniform() {
+  return static_cast<double>(next_u64() >> 11) * 0x1.0p-53;
+}
 
-double Stream::uniform(double low, double high) { return low + (high - low) * uniform(); }
+double Stream::uniform(double low, double high) {
+  return low + (high - low) * uniform();
+}
 
 std::uint64_t Stream::below(std::uint64_t bound) {
   // Values under the threshold would make the first residues likelier; they are drawn again.
@@ -85,7 +89,9 @@ std::uint64_t Stream::below(std::uint64_t bound) {
   }
 }
 
-bool Stream::bernoulli(double probability) { return uniform() < probability; }
+bool Stream::bernoulli(double probability) {
+  return uniform() < probability;
+}
 
 double Stream::normal() {
   if (has_spare_) {

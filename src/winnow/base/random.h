@@ -1,5 +1,6 @@
-// Keyed random streams. Every draw of a run comes from a stream named by (seed, purpose, numbers...),
-// so a result never depends on the order in which clients, lanes or processes happen to work.
+// Keyed random streams. Every draw of a run comes from a stream named by (seed, purpose,
+// numbers...), so a result never depends on the order in which clients, lanes or processes happen
+// to work.
 #pragma once
 
 #include <array>
@@ -31,13 +32,13 @@ class Stream {
 
   std::uint32_t next_u32();
   std::uint64_t next_u64();
-  double uniform();                           // [0, 1) with 53 bits
-  double uniform(double low, double high);    // [low, high)
-  std::uint64_t below(std::uint64_t bound);   // 0 .. bound-1, without bias; bound > 0
+  double uniform();                          // [0, 1) with 53 bits
+  double uniform(double low, double high);   // [low, high)
+  std::uint64_t below(std::uint64_t bound);  // 0 .. bound-1, without bias; bound > 0
   bool bernoulli(double probability);
-  double normal();                            // mean 0, standard deviation 1
+  double normal();                                   // mean 0, standard deviation 1
   double truncated_normal(double low, double high);  // standard normal kept inside [low, high]
-  double gamma(double shape);                 // scale 1; shape > 0
+  double gamma(double shape);                        // scale 1; shape > 0
   double beta(double a, double b);
   std::uint64_t poisson(double mean);
   // Length n, non-negative, sums to 1. With a tiny alpha all shares may underflow: then all are 0.

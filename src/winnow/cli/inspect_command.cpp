@@ -31,7 +31,8 @@ PartitionPicture count_clients(const Experiment& experiment, const World& world)
   PartitionPicture picture{
       fmt::format("{}: {} over {} clients, {}", experiment.name, world.data.name,
                   world.clients.size(), experiment.federation.partition.name()),
-      world.data.class_names, {}};
+      world.data.class_names,
+      {}};
   const auto classes = static_cast<std::size_t>(world.data.classes);
   for (std::size_t id = 0; id < world.clients.size(); ++id) {
     const ClientData& client = world.clients[id];

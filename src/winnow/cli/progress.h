@@ -22,7 +22,7 @@ class Progress : public RunObserver {
   bool line_open_ = false;
   Clock::time_point begun_;
   Clock::time_point printed_;
-  std::int64_t first_round_ = 0;           // rounds that were done before this process
+  std::int64_t first_round_ = 0;  // rounds that were done before this process
   std::int64_t first_participations_ = 0;
   double best_ = 0.0;
   double accuracy_ = 0.0;

@@ -42,7 +42,8 @@ struct DataSet {
   std::int64_t width() const { return train.images.size(3); }
 };
 
-// Throws Error(kind data) when a part of the set contradicts another (sizes, label range, channels).
+// Throws Error(kind data) when a part of the set contradicts another (sizes, label range,
+// channels).
 void validate(const DataSet& set);
 
 }  // namespace winnow

@@ -25,8 +25,8 @@ struct LocalEngineOptions {
 };
 
 // A Fleet over clients in this process, and the evaluation of models on the test set by the same
-// lanes. Client memory changes in steps: what tasks changed since the last commit() can be taken back
-// with rollback(), so that an interrupted round leaves no trace.
+// lanes. Client memory changes in steps: what tasks changed since the last commit() can be taken
+// back with rollback(), so that an interrupted round leaves no trace.
 class LocalEngine : public Fleet {
  public:
   LocalEngine(const DataSet& data, std::vector<ClientData> clients, const NetInfo& net,

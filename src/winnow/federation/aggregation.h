@@ -9,10 +9,10 @@
 
 namespace winnow {
 
-// sum_i n_i w_i / sum_i n_i over all parameters and buffers (spec: label-noise 0.1), formed in double
-// precision as replies come, so it holds one model whatever the number of clients. Counters become
-// the rounded mean. The result depends on the order of add() only through double rounding; callers
-// add in the fleet's fixed order.
+// sum_i n_i w_i / sum_i n_i over all parameters and buffers (spec: label-noise 0.1), formed in
+// double precision as replies come, so it holds one model whatever the number of clients. Counters
+// become the rounded mean. The result depends on the order of add() only through double rounding;
+// callers add in the fleet's fixed order.
 class WeightedMean {
  public:
   // Weights must be finite and not negative.

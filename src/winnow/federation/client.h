@@ -24,9 +24,7 @@ struct ClientMemory {
   std::optional<Labels> labels;  // the labels in use, once a method has corrected some
   Archive archive;
 
-  bool empty() const {
-    return !labels && archive.tensors.empty() && archive.values.empty();
-  }
+  bool empty() const { return !labels && archive.tensors.empty() && archive.values.empty(); }
 };
 
 // Everything a client's handler may touch while it answers one task.
@@ -49,8 +47,7 @@ class ClientContext {
 
   // Trains on all local samples in the round of the task, and counts the steps.
   TrainOutcome train(const State& start, std::int64_t round, const LocalRule& rule) {
-    TrainOutcome outcome =
-        lane_.train(start, local_set(), options_, rule, {seed_, round, id_});
+    TrainOutcome outcome = lane_.train(start, local_set(), options_, rule, {seed_, round, id_});
     steps_ += outcome.steps;
     return outcome;
   }

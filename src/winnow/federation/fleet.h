@@ -34,10 +34,10 @@ class Fleet {
   // Samples of a client, as it told when it joined.
   virtual std::int64_t samples(std::int64_t client) const = 0;
 
-  // Sends every order and calls `fold` with each reply, one at a time, on the caller's thread, in an
-  // order that depends on the orders alone: clients with more samples first, then lower ids. Sums
-  // formed in `fold` therefore do not depend on who answers first, and only a few replies are ever
-  // held at once. At most one order per client. Throws what a client threw.
+  // Sends every order and calls `fold` with each reply, one at a time, on the caller's thread, in
+  // an order that depends on the orders alone: clients with more samples first, then lower ids.
+  // Sums formed in `fold` therefore do not depend on who answers first, and only a few replies are
+  // ever held at once. At most one order per client. Throws what a client threw.
   virtual void ask(const std::vector<Order>& orders, const Fold& fold) = 0;
 
   virtual const Traffic& traffic() const = 0;

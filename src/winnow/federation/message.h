@@ -1,6 +1,7 @@
-// Tasks and replies: the only things that cross the boundary between server and client. A message is
-// a kind and named, typed fields. In process it is passed by pointer (a model state is shared, not
-// copied); its payload size is what a wire would carry, so communication is measured, not assumed.
+// Tasks and replies: the only things that cross the boundary between server and client. A message
+// is a kind and named, typed fields. In process it is passed by pointer (a model state is shared,
+// not copied); its payload size is what a wire would carry, so communication is measured, not
+// assumed.
 #pragma once
 
 #include <cstdint>

@@ -21,14 +21,14 @@ namespace winnow {
 // The facts of a run that a method may plan with.
 struct Setting {
   std::uint64_t seed = 0;
-  std::int64_t rounds = 0;   // as the experiment says
+  std::int64_t rounds = 0;  // as the experiment says
   std::int64_t clients = 0;
   double fraction = 0.1;
   std::int64_t classes = 0;
 };
 
-// What a method's server side may use in a round: the fleet and the global model. It has no path to a
-// client's data, to true labels or to the noise ledger.
+// What a method's server side may use in a round: the fleet and the global model. It has no path to
+// a client's data, to true labels or to the noise ledger.
 struct Server {
   const Setting& setting;
   Fleet& fleet;
@@ -42,8 +42,8 @@ struct Findings {
   std::map<std::int64_t, double> noise_levels;       // estimated shares of wrong labels, by client
 };
 
-// One object per run. Calls come in this order: declare, (Params::read), check, then load when a run
-// is resumed, then play for every round with save between rounds. Not thread-safe.
+// One object per run. Calls come in this order: declare, (Params::read), check, then load when a
+// run is resumed, then play for every round with save between rounds. Not thread-safe.
 class Method {
  public:
   virtual ~Method() = default;

@@ -70,7 +70,8 @@ Json InputNoise::values() const {
 
 std::vector<std::size_t> InputNoise::distortion_ids() const {
   std::vector<std::size_t> ids;
-  for (const std::string& kind : options_.kinds.empty() ? distortion_set(options_.set) : options_.kinds) {
+  for (const std::string& kind :
+       options_.kinds.empty() ? distortion_set(options_.set) : options_.kinds) {
     ids.push_back(distortion_id(kind));
   }
   return ids;
@@ -95,12 +96,19 @@ void InputNoise::apply(const LabelNoiseInput& input, const GivenLabels& given, a
       const std::int64_t sample = samples[static_cast<std::size_t>(i)];
       jobs.push_back({sample, id, severity});
       const DistortionInfo& info = distortions()[id];
-      ledger.add(LedgerSample{.client = client, .sample = sample, .block = block,
-                              .kind = info.name, .severity = info.uses_severity ? severity : 0});
+      ledger.add(LedgerSample{.client = client,
+                              .sample = sample,
+                              .block = block,
+                              .kind = info.name,
+                              .severity = info.uses_severity ? severity : 0});
     }
-    ledger.add(LedgerClient{.client = client, .block = block, .name = kName,
-                            .level = options_.level, .picked = picked,
-                            .wrong = count_wrong(input, given, place), .samples = size,
+    ledger.add(LedgerClient{.client = client,
+                            .block = block,
+                            .name = kName,
+                            .level = options_.level,
+                            .picked = picked,
+                            .wrong = count_wrong(input, given, place),
+                            .samples = size,
                             .noisy = picked > 0});
   }
   // A key of its own per block: two blocks that meet on one sample draw independently.

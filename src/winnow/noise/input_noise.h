@@ -18,10 +18,10 @@
 namespace winnow {
 
 struct InputNoiseOptions {
-  std::string set = "main";         // one of the active sets, unless `kinds` names distortions
+  std::string set = "main";  // one of the active sets, unless `kinds` names distortions
   std::vector<std::string> kinds;
-  std::string severity = "high";    // low, medium, high or 1 to 5
-  double level = 1.0;               // NL: share of a noisy client's samples
+  std::string severity = "high";  // low, medium, high or 1 to 5
+  double level = 1.0;             // NL: share of a noisy client's samples
   std::string gen_mode = "per_sample";
 };
 

@@ -11,8 +11,8 @@
 #include "winnow/base/params.h"
 #include "winnow/base/random.h"
 #include "winnow/data/partition.h"
-#include "winnow/noise/scope.h"
 #include "winnow/noise/ledger.h"
+#include "winnow/noise/scope.h"
 
 namespace winnow {
 

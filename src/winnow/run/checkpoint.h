@@ -26,8 +26,8 @@ struct Checkpoint {
   double wall_seconds = 0.0;
 };
 
-// Writes `folder`/round-N.safetensors and removes older ones; the previous checkpoint stays until the
-// new one is safely on the disk.
+// Writes `folder`/round-N.safetensors and removes older ones; the previous checkpoint stays until
+// the new one is safely on the disk.
 void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
 // The newest checkpoint of a folder, or nothing when there is none. Throws Error(kind run) when the

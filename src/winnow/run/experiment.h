@@ -61,16 +61,17 @@ struct Override {
 // Throws Error(kind usage) when it is not that, or not UTF-8.
 Override parse_override(const std::string& text);
 
-// The tree of a file with overrides applied. A relative path in it (data.path, model.weights, ...) is
-// looked for from the current folder, then from the file's, and made absolute.
-Json load_experiment_tree(const std::filesystem::path& file, const std::vector<Override>& overrides);
+// The tree of a file with overrides applied. A relative path in it (data.path, model.weights, ...)
+// is looked for from the current folder, then from the file's, and made absolute.
+Json load_experiment_tree(const std::filesystem::path& file,
+                          const std::vector<Override>& overrides);
 
 // The last step of the above, for trees that are changed after loading.
 void anchor_paths(Json& tree, const std::filesystem::path& folder);
 
 // Both steps; errors name the file.
-Experiment load_experiment(const std::filesystem::path& file, const std::vector<Override>& overrides,
-                           const Registry& registry);
+Experiment load_experiment(const std::filesystem::path& file,
+                           const std::vector<Override>& overrides, const Registry& registry);
 
 // A method with the experiment's parameters, checked against its setting.
 std::unique_ptr<Method> make_method(const Experiment& experiment, const Registry& registry,

@@ -17,9 +17,9 @@ struct RoundRecord {
   std::int64_t round = 0;  // from 1
   std::optional<double> accuracy;
   std::optional<double> loss;
-  Traffic traffic;         // totals so far
-  double seconds = 0.0;    // wall time of the run so far
-  std::string hash;        // of the global model after the round
+  Traffic traffic;       // totals so far
+  double seconds = 0.0;  // wall time of the run so far
+  std::string hash;      // of the global model after the round
 
   Json to_json() const;
   static RoundRecord from_json(const Json& json);
@@ -28,7 +28,7 @@ struct RoundRecord {
 using History = std::vector<RoundRecord>;
 
 struct Accuracies {
-  double best = 0.0;    // selected on the test set, so optimistic: always shown beside `last`
+  double best = 0.0;  // selected on the test set, so optimistic: always shown beside `last`
   double last = 0.0;
   double last10 = 0.0;  // mean of the last ten evaluated rounds
 };

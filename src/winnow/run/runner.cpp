@@ -244,7 +244,7 @@ Json read_summary(const fs::path& directory) {
   if (!fs::exists(path)) {
     return nullptr;
   }
-  const Json summary = Json::parse(read_file(path), nullptr, false);
+  Json summary = Json::parse(read_file(path), nullptr, false);
   for (const char* key :
        {"name", "method", "seed", "rounds", "best", "last", "last10", "participations", "bytes_up",
         "bytes_down", "wall_seconds", "model_hash"}) {

@@ -27,22 +27,22 @@ struct RunOutcome {
 };
 
 // Starts a run in `directory`, which must not exist yet (Error kind run otherwise). When `stop` is
-// set, the round under way is dropped, the run is saved as of the last finished one, and the outcome
-// says so. Bad data or a bad experiment is reported before anything is written.
-RunOutcome start_run(const Experiment& experiment, const Registry& registry,
-                     const Runtime& runtime, const std::filesystem::path& directory,
-                     const std::atomic<bool>* stop, RunObserver& observer);
+// set, the round under way is dropped, the run is saved as of the last finished one, and the
+// outcome says so. Bad data or a bad experiment is reported before anything is written.
+RunOutcome start_run(const Experiment& experiment, const Registry& registry, const Runtime& runtime,
+                     const std::filesystem::path& directory, const std::atomic<bool>* stop,
+                     RunObserver& observer);
 
-// Continues the run of a directory from its last checkpoint, or from the start when there is none. A
-// finished run is left as it is and its summary returned.
+// Continues the run of a directory from its last checkpoint, or from the start when there is none.
+// A finished run is left as it is and its summary returned.
 RunOutcome resume_run(const std::filesystem::path& directory, const Registry& registry,
-                      const Runtime& runtime, const std::atomic<bool>* stop,
-                      RunObserver& observer);
+                      const Runtime& runtime, const std::atomic<bool>* stop, RunObserver& observer);
 
 // The summary of a finished run, or null.
 Json read_summary(const std::filesystem::path& directory);
 
-// The experiment a run directory was made for; throws Error(kind run) when it is not a run directory.
+// The experiment a run directory was made for; throws Error(kind run) when it is not a run
+// directory.
 Experiment read_run_experiment(const std::filesystem::path& directory, const Registry& registry);
 
 // The rounds logged in a run directory's events, in order.

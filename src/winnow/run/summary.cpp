@@ -56,9 +56,9 @@ void add_findings(const Session& session, Json& summary) {
   const Findings findings = session.findings();
   const World& world = session.world();
   if (findings.flagged) {
-    summary["detection"] =
-        to_json(detect({findings.flagged->begin(), findings.flagged->end()},
-                       world.ledger.noisy_clients(), static_cast<std::int64_t>(world.clients.size())));
+    summary["detection"] = to_json(detect({findings.flagged->begin(), findings.flagged->end()},
+                                          world.ledger.noisy_clients(),
+                                          static_cast<std::int64_t>(world.clients.size())));
   }
   if (!findings.noise_levels.empty()) {
     std::vector<double> estimated;

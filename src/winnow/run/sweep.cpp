@@ -161,6 +161,7 @@ Experiment make_experiment(Json tree, const std::vector<const Choice*>& choices,
     return parse_experiment(tree, registry);
   } catch (const Error& error) {
     std::vector<std::string> labels;
+    labels.reserve(choices.size());
     for (const Choice* choice : choices) {
       labels.push_back(choice->label);
     }

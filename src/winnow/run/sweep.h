@@ -12,8 +12,8 @@ namespace winnow {
 
 // One cell of the grid for one seed.
 struct SweepRun {
-  std::string id;      // its directory below the sweep's
-  std::string row;     // labels in the table
+  std::string id;   // its directory below the sweep's
+  std::string row;  // labels in the table
   std::string column;
   std::uint64_t seed = 0;
   Experiment experiment;
@@ -30,8 +30,8 @@ struct Sweep {
 //   [[column]]   the same for columns
 // The row label is the [[row]] name, or the method; the column label is the [[column]] name and the
 // values of every other axis but the seed. Every run is checked here, before any is started; errors
-// name the file and the run. At least one of the three parts must be there. An override of a key that
-// the grid sets would have no effect and is refused.
+// name the file and the run. At least one of the three parts must be there. An override of a key
+// that the grid sets would have no effect and is refused.
 Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>& overrides,
                  const Registry& registry);
 

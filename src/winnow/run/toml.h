@@ -19,8 +19,8 @@ Json parse_toml_value(std::string_view text);
 std::string write_toml(const Json& tree);
 
 // Sets `tree["a"]["b"]` for "a.b"; a number addresses a place of a list: "noise.0.rho". A quoted or
-// missing table on the way is made. Throws Error(kind usage) "PATH: why" when the way leads through a
-// value.
+// missing table on the way is made. Throws Error(kind usage) "PATH: why" when the way leads through
+// a value.
 void set_by_path(Json& tree, std::string_view path, Json value);
 
 }  // namespace winnow

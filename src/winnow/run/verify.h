@@ -11,9 +11,9 @@
 namespace winnow {
 
 struct Verification {
-  std::int64_t compared = 0;        // rounds that agree
-  std::int64_t differs_at = 0;      // first round that does not; 0: none
-  std::string logged, recomputed;   // hashes of that round
+  std::int64_t compared = 0;       // rounds that agree
+  std::int64_t differs_at = 0;     // first round that does not; 0: none
+  std::string logged, recomputed;  // hashes of that round
 };
 
 // Compares the first `rounds` logged rounds (0: all of them); stops at the first difference. Calls

@@ -109,12 +109,12 @@ at::Tensor Feed::make_on_device(const at::Tensor& index, const Jitter& jitter) c
     const std::int64_t height = images.size(2);
     const std::int64_t width = images.size(3);
     const auto whole = at::device(images.device()).dtype(at::kLong);
-    const at::Tensor padded = at::constant_pad_nd(
-        images, {kCropPadding, kCropPadding, kCropPadding, kCropPadding}, 0);
+    const at::Tensor padded =
+        at::constant_pad_nd(images, {kCropPadding, kCropPadding, kCropPadding, kCropPadding}, 0);
     const at::Tensor columns = at::arange(width, whole);
     const at::Tensor flip = jitter.select(1, 2).unsqueeze(1);
-    const at::Tensor x = at::where(flip.ne(0), width - 1 - columns, columns) +
-                         jitter.select(1, 1).unsqueeze(1);
+    const at::Tensor x =
+        at::where(flip.ne(0), width - 1 - columns, columns) + jitter.select(1, 1).unsqueeze(1);
     const at::Tensor y = at::arange(height, whole) + jitter.select(1, 0).unsqueeze(1);
     const std::int64_t count = images.size(0);
     const std::int64_t channels = images.size(1);

@@ -38,9 +38,9 @@ class Feed {
   void fill_on_cpu(const at::Tensor& index, const Jitter& jitter, at::Tensor& out) const;
   at::Tensor make_on_device(const at::Tensor& index, const Jitter& jitter) const;
 
-  at::Tensor images_;                             // uint8 [count, channels, height, width]
-  std::vector<std::array<float, 256>> levels_;    // per channel: byte to normalised value (CPU)
-  at::Tensor scale_, shift_;                      // the same as value * scale + shift (device)
+  at::Tensor images_;                           // uint8 [count, channels, height, width]
+  std::vector<std::array<float, 256>> levels_;  // per channel: byte to normalised value (CPU)
+  at::Tensor scale_, shift_;                    // the same as value * scale + shift (device)
   std::int64_t resize_ = 0;
 };
 

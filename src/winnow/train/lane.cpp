@@ -1,9 +1,9 @@
 #include "winnow/train/lane.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "winnow/base/random.h"
@@ -56,7 +56,9 @@ void Lane::check_stop() const {
   }
 }
 
-void Lane::load(const State& state) { state_.flat.copy_(state.flat); }
+void Lane::load(const State& state) {
+  state_.flat.copy_(state.flat);
+}
 
 at::Tensor Lane::step_loss(const Plan& plan, std::size_t number, const TrainOptions& options) {
   const auto [start, size] = plan.batches[number];
@@ -75,7 +77,8 @@ at::Tensor Lane::step_loss(const Plan& plan, std::size_t number, const TrainOpti
   // Mixup, one lambda per batch (spec: label-noise A.3).
   const at::Tensor partner = slice(plan.partner);
   const at::Tensor lambda = plan.lambda.select(0, static_cast<std::int64_t>(number));
-  const at::Tensor mixed = images.mul(lambda).add_(images.index_select(0, partner).mul_(1 - lambda));
+  const at::Tensor mixed =
+      images.mul(lambda).add_(images.index_select(0, partner).mul_(1 - lambda));
   const at::Tensor logits = net_->forward(mixed, pass);
   return loss(logits, labels) * lambda +
          loss(logits, labels.index_select(0, partner)) * (1 - lambda);
@@ -89,12 +92,13 @@ TrainOutcome Lane::train(const State& start, const LocalSet& set, const TrainOpt
   load(start);
   gradient_.zero_();
   loss_sum_.zero_();
-  dropout_.set_current_seed(stream_key(key.seed, "dropout",
-                                       {static_cast<std::uint64_t>(key.round),
-                                        static_cast<std::uint64_t>(key.client)}));
+  dropout_.set_current_seed(
+      stream_key(key.seed, "dropout",
+                 {static_cast<std::uint64_t>(key.round), static_cast<std::uint64_t>(key.client)}));
   const Plan plan = make_plan(set, options, augment_, key).to(feed_->device());
   const SgdOptions sgd{options.lr, options.momentum, options.weight_decay, rule.proximal};
-  const at::Tensor anchor = rule.proximal != 0.0 ? start.to(feed_->device()).parameters() : at::Tensor();
+  const at::Tensor anchor =
+      rule.proximal != 0.0 ? start.to(feed_->device()).parameters() : at::Tensor();
   at::Tensor weights = state_.parameters();
   at::Tensor counters = state_.counters();
   for (std::size_t step = 0; step < plan.batches.size(); ++step) {
@@ -112,8 +116,8 @@ TrainOutcome Lane::train(const State& start, const LocalSet& set, const TrainOpt
           loss_sum_.item<double>() / samples};
 }
 
-at::Tensor Lane::logits(const Feed& feed, std::span<const std::int64_t> samples,
-                        std::int64_t batch, const Jitter& jitter) {
+at::Tensor Lane::logits(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
+                        const Jitter& jitter) {
   const c10::NoGradGuard no_gradient;
   const at::Tensor index = index_tensor(samples, feed.device());
   const at::Tensor moves = jitter.defined() ? jitter.to(feed.device()) : jitter;

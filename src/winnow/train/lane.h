@@ -1,5 +1,5 @@
-// A lane: one trainer. It owns a network, the flat buffers of its weights, gradient and momentum, and
-// an input buffer, all allocated once and reused for every client it serves.
+// A lane: one trainer. It owns a network, the flat buffers of its weights, gradient and momentum,
+// and an input buffer, all allocated once and reused for every client it serves.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -29,7 +29,7 @@ struct LocalRule {
 };
 
 struct TrainOutcome {
-  State state;             // the trained model, the caller's own copy
+  State state;  // the trained model, the caller's own copy
   std::int64_t steps = 0;
   double mean_loss = 0.0;  // over all samples of all epochs
 };
@@ -41,28 +41,30 @@ struct Score {
   double loss_sum = 0.0;
 
   Score& operator+=(const Score& other);
-  double accuracy() const { return count == 0 ? 0.0 : static_cast<double>(correct) / static_cast<double>(count); }
+  double accuracy() const {
+    return count == 0 ? 0.0 : static_cast<double>(correct) / static_cast<double>(count);
+  }
   double mean_loss() const { return count == 0 ? 0.0 : loss_sum / static_cast<double>(count); }
 };
 
 // Not thread-safe: a lane is used by one thread at a time.
 class Lane {
  public:
-  // `feed` gives the training images and must outlive the lane; `stop` too, when given: it is looked
-  // at before every step, and Interrupted is thrown once it is set.
+  // `feed` gives the training images and must outlive the lane; `stop` too, when given: it is
+  // looked at before every step, and Interrupted is thrown once it is set.
   Lane(std::unique_ptr<Net> net, const Feed& feed, bool augment,
        const std::atomic<bool>* stop = nullptr);
 
-  // Trains a copy of `start` on `set`: fresh optimiser, `options.epochs` epochs. An empty set returns
-  // `start` as it is. No host synchronisation inside a step.
+  // Trains a copy of `start` on `set`: fresh optimiser, `options.epochs` epochs. An empty set
+  // returns `start` as it is. No host synchronisation inside a step.
   TrainOutcome train(const State& start, const LocalSet& set, const TrainOptions& options,
                      const LocalRule& rule, const TrainKey& key);
 
   // Loads weights for the scoring calls below.
   void load(const State& state);
-  // Logits of the loaded model in eval mode, in the order of `samples`, batch by batch as they come.
-  // `feed` may be another one than the lane's (the test images). `jitter` as in Feed::batch, over all
-  // samples.
+  // Logits of the loaded model in eval mode, in the order of `samples`, batch by batch as they
+  // come. `feed` may be another one than the lane's (the test images). `jitter` as in Feed::batch,
+  // over all samples.
   at::Tensor logits(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
                     const Jitter& jitter = {});
   // Accuracy and cross-entropy of the loaded model in eval mode.

@@ -12,7 +12,9 @@ Params declare(TrainOptions& options) {
   params.add("momentum", options.momentum, "momentum of SGD; starts afresh in every participation")
       .range(0, 1);
   params.add("weight_decay", options.weight_decay, "L2 penalty, as in PyTorch's SGD").at_least(0);
-  params.add("label_smoothing", options.label_smoothing, "share of the target spread over all classes")
+  params
+      .add("label_smoothing", options.label_smoothing,
+           "share of the target spread over all classes")
       .range(0, 1);
   params.add("temperature", options.temperature, "logits are divided by it before the softmax")
       .above(0);

@@ -16,7 +16,8 @@ class Oracle : public FedProx {
 MethodInfo oracle_info() {
   return {.name = "oracle",
           .group = "oracle",
-          .summary = "oracle (uses ground truth): FedAvg, or FedProx with mu > 0, on right samples only",
+          .summary =
+              "oracle (uses ground truth): FedAvg, or FedProx with mu > 0, on right samples only",
           .make = [] { return std::make_unique<Oracle>(); },
           .oracle = true};
 }
