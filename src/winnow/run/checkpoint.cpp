@@ -51,7 +51,7 @@ void put_client(std::int64_t id, const ClientMemory& memory, TensorFile& file, J
     file.tensors[prefix] = tensor_of(*memory.labels);
   }
   for (const auto& [name, tensor] : memory.archive.tensors) {
-    file.tensors[prefix + "/" + name] = tensor;
+    file.tensors[fmt::format("{}/{}", prefix, name)] = tensor;
   }
   clients[std::to_string(id)] = memory.archive.values;
 }

@@ -141,7 +141,7 @@ class Recorder {
     // Once more: a run killed right after its last checkpoint has that, but not these metrics.
     write_metrics();
     save_state(directory_ / "model.safetensors", session_.global());
-    const Json summary = make_summary(session_);
+    Json summary = make_summary(session_);
     event({{"event", "finished"}, {"model_hash", summary.at("model_hash")}});
     events_->sync();
     // The summary comes last: where it is, the run is complete.
