@@ -2,6 +2,8 @@
 
 #include <torch/version.h>
 
+#include <cmath>
+
 #include "winnow/base/build_info.h"
 #include "winnow/run/quality.h"
 
@@ -32,7 +34,7 @@ Json noise_summary(const World& world) {
   }
   return {{"noisy_clients", world.ledger.noisy_clients().size()},
           {"samples", samples},
-          {"wrong_labels", static_cast<std::int64_t>(wrong + 0.5)},
+          {"wrong_labels", std::llround(wrong)},
           {"distorted", distorted}};
 }
 
