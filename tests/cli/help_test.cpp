@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
+#include <sstream>
 
 #include "cli/program.h"
 #include "winnow/run/experiment.h"
@@ -20,10 +20,14 @@ const Words kCommands{"run", "resume", "verify", "sweep", "table", "list", "desc
 
 // The experiments that a help text names, each with the command it is given to.
 std::vector<std::pair<std::string, fs::path>> named_experiments(const std::string& help) {
-  static const std::regex pattern("winnow ([a-z]+) (experiments/[^ \n]+)");
   std::vector<std::pair<std::string, fs::path>> found;
-  for (std::sregex_iterator at(help.begin(), help.end(), pattern), end; at != end; ++at) {
-    found.emplace_back((*at)[1], fs::path(WINNOW_SOURCE_DIR) / (*at)[2].str());
+  std::istringstream words(help);
+  std::string before_last;
+  std::string last;
+  for (std::string word; words >> word; before_last = last, last = word) {
+    if (before_last == "winnow" && word.starts_with("experiments/")) {
+      found.emplace_back(last, fs::path(WINNOW_SOURCE_DIR) / word);
+    }
   }
   return found;
 }
