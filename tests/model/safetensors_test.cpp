@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -206,16 +205,13 @@ TEST(Safetensors, RandomDamageIsAnErrorOrStillAFile) {
   }
 }
 
-TEST(Safetensors, TenThousandTensorsAreReadInLessThanASecond) {
+TEST(Safetensors, HoldsTenThousandTensors) {
   TensorFile file;
   for (int index = 0; index < 10'000; ++index) {
     file.tensors.emplace(fmt::format("client.{}.momentum", index),
                          at::full({8}, index, at::kFloat));
   }
-  const auto start = std::chrono::steady_clock::now();
   const TensorFile read = decode_tensors(encode_tensors(file), "x");
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(took.count(), 1.0);
   EXPECT_EQ(read.tensors.size(), 10'000U);
   EXPECT_EQ(read.tensors.at("client.77.momentum")[3].item<float>(), 77);
 }
