@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "testing/errors.h"
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/params.h"
@@ -13,15 +14,6 @@ namespace winnow {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string error_text(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
-}
 
 TEST(Sha256, MatchesThePublishedVectors) {
   EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");

@@ -10,19 +10,10 @@
 #include <string>
 #include <string_view>
 
+#include "testing/errors.h"
 #include "winnow/base/error.h"
 
 namespace winnow {
-
-// "message | hint" of the Error that the action throws.
-inline std::string error_text(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
-}
 
 // A folder that is empty at the start and gone at the end of a test.
 class TempFolder {

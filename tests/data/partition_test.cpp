@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "testing/errors.h"
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
 
@@ -18,15 +19,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 using Labels = std::vector<std::int64_t>;
-
-std::string error_text(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
-}
 
 // Equally many samples of each class, in a random order as in the CIFAR files.
 Labels mixed_labels(std::int64_t n, std::int64_t classes) {

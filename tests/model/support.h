@@ -10,20 +10,12 @@
 #include <memory>
 #include <string>
 
+#include "testing/errors.h"
 #include "winnow/base/error.h"
 #include "winnow/model/net.h"
 #include "winnow/model/state.h"
 
 namespace winnow {
-
-inline std::string error_text(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
-}
 
 // Standard normal values, the same for the same seed.
 inline at::Tensor noise(at::IntArrayRef shape, std::uint64_t seed,

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "noise/distortion_pictures.h"
+#include "testing/errors.h"
 #include "winnow/base/error.h"
 
 namespace winnow {
@@ -21,15 +22,6 @@ using testing_pictures::largest_change;
 using testing_pictures::mean_change;
 using testing_pictures::natural;
 using testing_pictures::Picture;
-
-std::string error_text(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
-}
 
 Picture distorted(const Picture& picture, std::string_view name, int severity,
                   std::uint64_t seed = 1) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <numeric>
 
+#include "testing/errors.h"
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 
@@ -19,15 +20,6 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::string error_text(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
-}
 
 // A federation with equally many samples of each class at every client, and what noise made of it.
 struct World {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 
+#include "testing/errors.h"
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/sha256.h"
@@ -16,15 +17,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string error_text(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
-}
 
 Ledger small_ledger() {
   Ledger ledger(18446744073709551615ULL, 100, 4);
