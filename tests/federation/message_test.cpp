@@ -11,11 +11,13 @@ TEST(Message, CountsThePayloadOfEveryType) {
   const State small = state_of({1, 2, 3});
   const State normed = state_of({1, 2}, {3, 4}, {5});
   const std::vector<std::pair<Field, std::int64_t>> table{
+      {std::uint8_t{7}, 1},
       {std::uint32_t{7}, 4},
       {std::uint64_t{7}, 8},
       {7.0, 8},
       {std::vector<double>{}, 0},
       {std::vector<double>{1.0, 2.0, 3.0}, 24},
+      {std::vector<float>{1.0F, 2.0F}, 8},
       {small, 12},
       {normed, 20},  // buffers and counters travel too
       {std::vector<State>{}, 0},
@@ -104,6 +106,14 @@ TEST(MessageSchema, RefusesEverythingElse) {
   EXPECT_EQ(text(Message("done").set("loss", 1.0).set("n", std::uint32_t{1}).set("x", 1.0)),
             misfit);
   EXPECT_EQ(text(Message("done").set("loss", 1.0).set("loss", 1.0)), misfit);
+}
+
+TEST(Message, RenamedKeepsTheFields) {
+  const Message task = Message("train").set("round", std::uint32_t{3});
+  const Message other = task.renamed("train_score");
+  EXPECT_EQ(other.kind(), "train_score");
+  EXPECT_EQ(other.get<std::uint32_t>("round"), 3U);
+  EXPECT_EQ(task.kind(), "train");
 }
 
 }  // namespace

@@ -77,10 +77,13 @@ TEST(Metrics, CsvLeavesWhatWasNotMeasuredEmpty) {
   history[1].loss = std::numeric_limits<double>::infinity();
   history[1].traffic = {20, 300, 400, 7, 1.5};
   history[1].seconds = 2.0;
+  history[1].label_precision = 0.5;
+  history[1].label_recall = 0.75;
   EXPECT_EQ(metrics_csv(history),
-            "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds\n"
-            "1,,,10,0,0,0,0.000\n"
-            "2,0.25,,20,400,300,7,2.000\n");
+            "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds,"
+            "label_precision,label_recall\n"
+            "1,,,10,0,0,0,0.000,,\n"
+            "2,0.25,,20,400,300,7,2.000,0.5,0.75\n");
   EXPECT_EQ(split(metrics_csv({}), '\n').size(), 2U);
 }
 
@@ -89,6 +92,11 @@ TEST(Metrics, ARecordSurvivesJson) {
   EXPECT_EQ(RoundRecord::from_json(Json::parse(record.to_json().dump())).to_json(),
             record.to_json());
   EXPECT_EQ(RoundRecord::from_json(record.to_json()).accuracy, 1.0 / 3.0);
+  EXPECT_FALSE(record.to_json().contains("label_precision"));
+  record.label_precision = 0.9;
+  record.label_recall = 0.8;
+  EXPECT_EQ(RoundRecord::from_json(record.to_json()).label_precision, 0.9);
+  EXPECT_EQ(RoundRecord::from_json(record.to_json()).label_recall, 0.8);
 }
 
 TEST(Metrics, ALossThatIsNotFiniteIsNullInJsonAndAbsentAfterwards) {
@@ -108,6 +116,18 @@ TEST(Metrics, ALossThatIsNotFiniteIsNullInJsonAndAbsentAfterwards) {
 TEST(Metrics, ARecordWithoutItsFieldsIsRefused) {
   EXPECT_THROW(RoundRecord::from_json(Json::parse(R"({"round":1})")), Json::exception);
   EXPECT_THROW(RoundRecord::from_json(Json::parse("[]")), Json::exception);
+}
+
+TEST(Metrics, Last10IsOverTheRoundsThatHaveAValue) {
+  History history = history_of(std::vector<std::optional<double>>(20, 0.5));
+  EXPECT_EQ(last10(history, &RoundRecord::label_precision), std::nullopt);
+  history[3].label_precision = 0.25;
+  history[19].label_precision = 0.75;
+  EXPECT_EQ(last10(history, &RoundRecord::label_precision), 0.5);
+  for (std::size_t i = 5; i < 15; ++i) {
+    history[i].label_precision = 0.75;
+  }
+  EXPECT_EQ(last10(history, &RoundRecord::label_precision), 0.75);
 }
 
 }  // namespace

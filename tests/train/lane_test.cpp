@@ -461,5 +461,138 @@ TEST(Lane, DropoutIsKeyedAndTheLanesOwn) {
   EXPECT_TRUE(at::equal(global.get_state(), global_before));
 }
 
+TEST(Lane, LearningRateDecaysByTheRound) {
+  const World world;
+  Lane lane = world.lane<LinearNet>();
+  const State start = initial<LinearNet>(world);
+  const auto trained = [&](double lr, double decay, std::int64_t round) {
+    return hash(lane.train(start, world.local(), {.lr = lr, .lr_decay = decay}, {},
+                           {.seed = 5, .round = round, .client = 9})
+                    .state);
+  };
+  EXPECT_EQ(trained(0.2, 0.5, 0), trained(0.2, 1.0, 0));
+  EXPECT_EQ(trained(0.2, 0.5, 2), trained(0.05, 1.0, 2));
+}
+
+TEST(Lane, StepLossWeighsEveryStepOnce) {
+  const World world;
+  Lane lane = world.lane<LinearNet>();
+  const State start = initial<LinearNet>(world);
+  // Without learning, 25 samples in batches of 20 and 5.
+  const TrainOutcome outcome =
+      lane.train(start, world.local(0, 25), {.epochs = 1, .batch_size = 20, .lr = 0.0}, {}, kKey);
+  const Plan plan = make_plan(world.local(0, 25), {.epochs = 1, .batch_size = 20}, false, kKey);
+  lane.load(start);
+  const at::Tensor all =
+      losses(lane.logits(world.feed, {plan.index.data_ptr<std::int64_t>(), 25}, 25), plan.label);
+  const double first = all.narrow(0, 0, 20).mean().item<double>();
+  const double second = all.narrow(0, 20, 5).mean().item<double>();
+  EXPECT_NEAR(outcome.step_loss, (first + second) / 2, 1e-6);
+  EXPECT_NEAR(outcome.mean_loss, (20 * first + 5 * second) / 25, 1e-6);
+  EXPECT_NE(outcome.step_loss, outcome.mean_loss);
+}
+
+// spec: label-noise B.8 #6
+TEST(Lane, HeadOnlyTrainingLeavesTheBodyBitIdentical) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  const State start = initial<TwoLayerNet>(world);
+  const TrainOptions options{.epochs = 1, .batch_size = 5, .lr = 0.1};
+  const State trained = lane.train(start, world.local(), options, {.head_only = true}, kKey).state;
+  for (const Slot& slot : start.layout->slots()) {
+    EXPECT_EQ(trained.view(slot).equal(start.view(slot)), !slot.name.starts_with("fc"))
+        << slot.name;
+  }
+  // It is the head's part of a step of everything.
+  const TrainOptions one_step{.epochs = 1, .batch_size = 25, .lr = 0.1};
+  const State head = lane.train(start, world.local(), one_step, {.head_only = true}, kKey).state;
+  const State whole = lane.train(start, world.local(), one_step, {}, kKey).state;
+  const Slot& weight = *start.layout->find("fc.weight");
+  EXPECT_TRUE(at::allclose(head.view(weight), whole.view(weight), 1e-5, 1e-7));
+}
+
+// spec: label-noise A.4 #4
+TEST(Lane, ThePullCanSpareTheFirstBatchOfEveryEpoch) {
+  const World world;
+  Lane lane = world.lane<LinearNet>();
+  const State start = initial<LinearNet>(world);
+  const LocalRule strong{.proximal = 3.0, .pull = Pull::norm, .spare_first_batch = true};
+  const auto trained = [&](std::int64_t batch, const LocalRule& rule) {
+    return hash(
+        lane.train(start, world.local(), {.epochs = 3, .batch_size = batch}, rule, kKey).state);
+  };
+  EXPECT_EQ(trained(25, strong), trained(25, {})) << "every batch is the first of its epoch";
+  EXPECT_NE(trained(10, strong), trained(10, {}));
+}
+
+TEST(Lane, EachBatchShowsFeaturesAndLogits) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  lane.load(initial<TwoLayerNet>(world));
+  std::vector<at::Tensor> logits;
+  std::vector<std::int64_t> sizes;
+  lane.each_batch(world.feed, world.local().samples, 10, {}, false,
+                  [&](const at::Tensor& features, const at::Tensor& output) {
+                    sizes.push_back(features.size(0));
+                    EXPECT_EQ(features.size(1), TwoLayerNet::kWidth);
+                    EXPECT_FALSE(output.requires_grad());
+                    logits.push_back(output);
+                  });
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{10, 10, 5}));
+  EXPECT_TRUE(at::cat(logits).equal(lane.logits(world.feed, world.local().samples, 10)));
+}
+
+TEST(Lane, ATrainingPassMovesRunningStatisticsAndNothingElse) {
+  const World world;
+  Lane lane = world.lane<NormNet>();
+  const State start = initial<NormNet>(world);
+  const auto pass = [&](bool training) {
+    lane.load(start);
+    lane.each_batch(world.feed, world.local().samples, 10, {}, training,
+                    [](const at::Tensor&, const at::Tensor&) {});
+    return lane.state();
+  };
+  EXPECT_EQ(hash(pass(false)), hash(start));
+  const State moved = pass(true);
+  EXPECT_TRUE(moved.parameters().equal(start.parameters()));
+  EXPECT_FALSE(moved.buffers().equal(start.buffers()));
+}
+
+TEST(Lane, EachGradientIsThatOfTheLossAndChangesNothing) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  const State start = initial<TwoLayerNet>(world);
+  lane.load(start);
+  const LocalSet set = world.local(0, 25);
+  std::vector<at::Tensor> gradients;
+  lane.each_gradient(
+      set.samples, 25, false, "hidden.weight",
+      [&](const at::Tensor& logits, std::int64_t begin) {
+        EXPECT_EQ(begin, 0);
+        return at::cross_entropy_loss(
+            logits, at::tensor(std::vector<std::int64_t>(set.labels.begin(), set.labels.end())));
+      },
+      [&](const at::Tensor& gradient) { gradients.push_back(gradient.clone()); });
+  ASSERT_EQ(gradients.size(), 1U);
+  EXPECT_EQ(hash(lane.state()), hash(start));
+  const State step =
+      lane.train(start, set, {.epochs = 1, .batch_size = 25, .lr = 1.0, .momentum = 0.0}, {}, kKey)
+          .state;
+  const Slot& hidden = *start.layout->find("hidden.weight");
+  EXPECT_TRUE(at::allclose(gradients.front(), start.view(hidden) - step.view(hidden), 1e-4, 1e-6));
+  EXPECT_EQ(error_text([&] { lane.each_gradient(set.samples, 5, false, "hiden", {}, {}); }),
+            "the network has no parameter named 'hiden'");
+}
+
+TEST(Lane, OutputTakesNetworkInputAsItIs) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  lane.load(initial<TwoLayerNet>(world));
+  EXPECT_EQ(lane.input_shape(), (std::vector<std::int64_t>{1, 8, 8}));
+  const at::Tensor images = world.images(at::arange(4, at::kLong));
+  EXPECT_TRUE(at::allclose(lane.output(images),
+                           lane.logits(world.feed, world.local(0, 4).samples, 4), 1e-5, 1e-6));
+}
+
 }  // namespace
 }  // namespace winnow

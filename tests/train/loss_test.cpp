@@ -68,5 +68,30 @@ TEST(SmoothedCrossEntropy, IsTheMeanOverTheBatch) {
               (1.11767234 + 1.65767234) / 2.0, 1e-8);
 }
 
+// spec: label-noise A.7 #6
+TEST(DoubleSoftmax, GivesTheWorkedLosses) {
+  const at::Tensor logits = at::tensor({2.0F, 0.5F, -1.0F}).expand({3, 3});
+  const at::Tensor labels = at::arange(3, at::kLong);
+  const at::Tensor twice = double_softmax_losses(logits, labels);
+  const at::Tensor once = losses(logits, labels);
+  const std::array<double, 3> expected{0.70171754, 1.31202418, 1.44820200};
+  const std::array<double, 3> plain{0.24131130, 1.74131130, 3.24131130};
+  for (std::int64_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(twice[i].item<double>(), expected[static_cast<std::size_t>(i)], 1e-6);
+    EXPECT_NEAR(once[i].item<double>(), plain[static_cast<std::size_t>(i)], 1e-6);
+  }
+}
+
+// spec: label-noise A.7 #6
+TEST(DoubleSoftmax, IsBoundedForTenClasses) {
+  const at::Tensor sure = at::zeros({2, 10});
+  sure.select(1, 4).fill_(1000.0);
+  const at::Tensor found = double_softmax_losses(sure, at::tensor({4, 5}, at::kLong));
+  EXPECT_NEAR(found[0].item<double>(), 1.46115017, 1e-6);
+  EXPECT_NEAR(found[1].item<double>(), 2.46115017, 1e-6);
+  EXPECT_NEAR(double_softmax_losses(at::zeros({1, 10}), at::zeros({1}, at::kLong)).item<double>(),
+              2.30258509, 1e-6);
+}
+
 }  // namespace
 }  // namespace winnow

@@ -121,5 +121,31 @@ TEST(Sgd, ZeroMuIsPlainBitForBit) {
   EXPECT_TRUE(at::equal(plain.weights, anchored.weights));
 }
 
+// spec: label-noise A.7 #10, beta 5 and muhat 0.4
+TEST(Sgd, ThePullOfANormHasTheSameStrengthAtAnyDistance) {
+  Trainer trainer({1.0F, 0.0F, 4.5F});
+  trainer.anchor = at::tensor({1.0F, 2.0F, 3.0F});
+  trainer.step({0.0F, 0.0F, 0.0F}, {.lr = 1.0, .proximal = 5 * 0.4, .pull = Pull::norm});
+  EXPECT_FLOAT_EQ(trainer.weight(0), 1.0F);
+  EXPECT_FLOAT_EQ(trainer.weight(1), 0.0F + 1.6F);
+  EXPECT_FLOAT_EQ(trainer.weight(2), 4.5F - 1.2F);
+}
+
+// spec: label-noise A.7 #10: the squared form without the half has twice the strength
+TEST(Sgd, TheSquaredPullWithoutTheHalfIsTwiceTheStrength) {
+  Trainer trainer({1.0F, 0.0F, 4.5F});
+  trainer.anchor = at::tensor({1.0F, 2.0F, 3.0F});
+  trainer.step({0.0F, 0.0F, 0.0F}, {.lr = 1.0, .proximal = 2 * 5 * 0.4});
+  EXPECT_FLOAT_EQ(trainer.weight(1), 8.0F);
+  EXPECT_FLOAT_EQ(trainer.weight(2), 4.5F - 6.0F);
+}
+
+TEST(Sgd, AtTheAnchorNeitherFormPulls) {
+  Trainer trainer({1.0F, 2.0F});
+  trainer.anchor = at::tensor({1.0F, 2.0F});
+  trainer.step({0.5F, 0.0F}, {.lr = 1.0, .proximal = 3.0, .pull = Pull::norm});
+  EXPECT_EQ(values_of(trainer.weights), (std::vector<float>{0.5F, 2.0F}));
+}
+
 }  // namespace
 }  // namespace winnow

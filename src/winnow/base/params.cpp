@@ -26,7 +26,8 @@ std::string number_text(double value) {
 
 Param::Param(std::string name, Target target, std::string help)
     : name_(std::move(name)), target_(target), help_(std::move(help)) {
-  default_ = value();
+  const auto* choice = std::get_if<Choice*>(&target_);
+  default_ = choice != nullptr ? Json((*choice)->name()) : value();
 }
 
 Param& Param::range(double low, double high) {
@@ -60,11 +61,15 @@ std::string Param::type() const {
                         [](const std::vector<double>*) { return "list of numbers"; },
                         [](const std::vector<std::int64_t>*) { return "list of whole numbers"; },
                         [](const std::vector<std::string>*) { return "list of texts"; },
+                        [](const Choice*) { return "name or table"; },
                     },
                     target_);
 }
 
 std::string Param::range_text() const {
+  if (const auto* choice = std::get_if<Choice*>(&target_)) {
+    return join((*choice)->names(), " | ");
+  }
   if (!choices_.empty()) {
     return join(choices_, " | ");
   }
@@ -80,11 +85,19 @@ std::string Param::range_text() const {
 }
 
 Json Param::value() const {
-  return std::visit([](const auto* target) { return Json(*target); }, target_);
+  return std::visit(Overloaded{
+                        [](const Choice* target) { return target->value(); },
+                        [](const auto* target) { return Json(*target); },
+                    },
+                    target_);
+}
+
+std::string Param::full_name(std::string_view where) const {
+  return where.empty() ? name_ : fmt::format("{}.{}", where, name_);
 }
 
 void Param::reject(const Json& value, std::string_view where, const std::string& expected) const {
-  const std::string full = where.empty() ? name_ : fmt::format("{}.{}", where, name_);
+  const std::string full = full_name(where);
   throw Error(ErrorKind::experiment,
               fmt::format("{} = {}: expected {}", full, value.dump(), expected), help_);
 }
@@ -164,6 +177,7 @@ void Param::set(const Json& value, std::string_view where) {
                    }
                    *target = value.get<std::vector<std::string>>();
                  },
+                 [&](Choice* target) { target->set(value, full_name(where)); },
              },
              target_);
 }
@@ -191,6 +205,10 @@ Param& Params::add(std::string name, std::vector<std::int64_t>& target, std::str
 }
 
 Param& Params::add(std::string name, std::vector<std::string>& target, std::string help) {
+  return params_.emplace_back(Param(std::move(name), &target, std::move(help)));
+}
+
+Param& Params::add(std::string name, Choice& target, std::string help) {
   return params_.emplace_back(Param(std::move(name), &target, std::move(help)));
 }
 

@@ -14,6 +14,18 @@ namespace winnow {
 
 using Json = nlohmann::ordered_json;
 
+// A parameter that is chosen by name and has parameters of its own:
+// base = "fedprox", or base = { name = "fedprox", mu = 0.1 }.
+class Choice {
+ public:
+  virtual ~Choice() = default;
+  virtual Json value() const = 0;                      // the name and all its parameters
+  virtual std::string name() const = 0;                // the name alone
+  virtual std::vector<std::string> names() const = 0;  // what may be chosen
+  // Throws Error(kind experiment) naming `key`, the whole key of the parameter.
+  virtual void set(const Json& value, const std::string& key) = 0;
+};
+
 // One declared parameter. The value held by the target when it is declared is the default.
 class Param {
  public:
@@ -36,10 +48,11 @@ class Param {
 
  private:
   friend class Params;
-  using Target =
-      std::variant<double*, std::int64_t*, std::uint64_t*, bool*, std::string*,
-                   std::vector<double>*, std::vector<std::int64_t>*, std::vector<std::string>*>;
+  using Target = std::variant<double*, std::int64_t*, std::uint64_t*, bool*, std::string*,
+                              std::vector<double>*, std::vector<std::int64_t>*,
+                              std::vector<std::string>*, Choice*>;
   Param(std::string name, Target target, std::string help);
+  std::string full_name(std::string_view where) const;
   [[noreturn]] void reject(const Json& value, std::string_view where,
                            const std::string& expected) const;
   void check_range(double number, const Json& value, std::string_view where) const;
@@ -66,6 +79,7 @@ class Params {
   Param& add(std::string name, std::vector<double>& target, std::string help);
   Param& add(std::string name, std::vector<std::int64_t>& target, std::string help);
   Param& add(std::string name, std::vector<std::string>& target, std::string help);
+  Param& add(std::string name, Choice& target, std::string help);
 
   // Sets every parameter named in `table`; a key that is not declared is an error with a
   // suggestion. `where` is the table's name in messages; keys in `also` belong to somebody else and

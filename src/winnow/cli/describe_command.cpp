@@ -47,6 +47,10 @@ std::optional<Json> describe_table(const std::string& name) {
     return description("table", name, "how many clients, and who holds what (with partition)",
                        declare(experiment.federation));
   }
+  if (name == "validation") {
+    return description("table", name, "the server's own clean samples, for methods that use them",
+                       declare(experiment.validation));
+  }
   if (name == "model") {
     return description("table", name, "which network", declare(experiment.model));
   }
@@ -108,7 +112,7 @@ std::vector<Json> find_all(const std::string& name, const Registry& registry,
   for (const DistortionInfo& info : distortions()) {
     consider(info.name, [&] { return description("distortion", info.name, info.summary, {}); });
   }
-  for (const char* table : {"experiment", "data", "federation", "model", "train"}) {
+  for (const char* table : {"experiment", "data", "federation", "validation", "model", "train"}) {
     consider(table, [&] { return *describe_table(table); });
   }
   return found;

@@ -34,6 +34,20 @@ std::string note_text(const Json& notes) {
   return text;
 }
 
+// How right the method is, as far as it claims anything.
+std::string quality_text(const Session::Played& played) {
+  std::string text;
+  if (const auto found = played.quality.find("detection"); found != played.quality.end()) {
+    text += fmt::format("  detection P {:.2f} R {:.2f}", found->at("precision").get<double>(),
+                        found->at("recall").get<double>());
+  }
+  if (played.record.label_precision) {
+    text += fmt::format("  labels P {:.2f} R {:.2f}", *played.record.label_precision,
+                        *played.record.label_recall);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string bar(double share, int width) {
@@ -70,7 +84,7 @@ std::string Progress::line(const Session& session, const Session::Played& played
       seconds;
   return fmt::format("round {}/{}  accuracy {:.4f}  best {:.4f}  {:.1f} clients/s  {} left{}",
                      session.rounds_done(), session.rounds(), accuracy_, best_, rate,
-                     human_seconds(left), note_text(played.notes));
+                     human_seconds(left), note_text(played.notes) + quality_text(played));
 }
 
 void Progress::played(const Session& session, const Session::Played& played) {

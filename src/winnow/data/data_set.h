@@ -29,6 +29,7 @@ struct DataSet {
   std::string name;
   Samples train;
   Samples test;
+  Samples validation;  // the server's own, clean; empty where there is none
   // The labels that clients see before any noise is injected, where they differ from the true ones
   // (human annotations); empty otherwise.
   Labels given;

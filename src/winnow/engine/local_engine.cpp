@@ -23,6 +23,14 @@ NetShape shape_of(const DataSet& data, std::int64_t resize) {
 
 }  // namespace
 
+LocalEngine::Measure::Measure(const Samples& measured, const Normalisation& normalisation,
+                              std::int64_t resize, at::Device device)
+    : feed(measured.images, normalisation, resize, device),
+      labels(measured.labels),
+      samples(measured.labels.size()) {
+  std::iota(samples.begin(), samples.end(), std::int64_t{0});
+}
+
 LocalEngine::LocalEngine(const DataSet& data, std::vector<ClientData> clients, const NetInfo& net,
                          const TrainOptions& train, const LocalEngineOptions& options,
                          const std::atomic<bool>* stop)
@@ -30,12 +38,12 @@ LocalEngine::LocalEngine(const DataSet& data, std::vector<ClientData> clients, c
       seed_(options.seed),
       clients_(std::move(clients)),
       train_feed_(data.train.images, data.normalisation, options.resize, options.device),
-      test_feed_(data.test.images, data.normalisation, options.resize, options.device),
-      test_labels_(data.test.labels),
-      test_samples_(data.test.labels.size()),
+      test_(data.test, data.normalisation, options.resize, options.device),
       prototype_(net.make(shape_of(data, options.resize))),
       pool_(static_cast<std::size_t>(options.lanes)) {
-  std::iota(test_samples_.begin(), test_samples_.end(), std::int64_t{0});
+  if (data.validation.size() > 0) {
+    validation_.emplace(data.validation, data.normalisation, options.resize, options.device);
+  }
   for (std::int64_t lane = 0; lane < options.lanes; ++lane) {
     lanes_.push_back(std::make_unique<Lane>(net.make(shape_of(data, options.resize)), train_feed_,
                                             options.augment, stop));
@@ -117,33 +125,46 @@ void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
 }
 
-Score LocalEngine::evaluate(const State& model) {
-  const auto count = static_cast<std::int64_t>(test_samples_.size());
-  const std::int64_t piece = kBatchesPerPiece * train_.eval_batch;
-  std::vector<Score> scores(static_cast<std::size_t>((count + piece - 1) / piece));
+std::vector<Score> LocalEngine::score(const std::vector<State>& models, const Measure& measure) {
+  const std::size_t count = measure.samples.size();
+  const auto piece = static_cast<std::size_t>(kBatchesPerPiece * train_.eval_batch);
+  const std::size_t pieces = (count + piece - 1) / piece;
+  std::vector<Score> scores(models.size() * pieces);
   const auto work = [&](std::size_t worker, std::size_t item) {
     keep_one_thread_per_operation();
-    const std::size_t start = item * static_cast<std::size_t>(piece);
-    const std::size_t size =
-        std::min(static_cast<std::size_t>(piece), static_cast<std::size_t>(count) - start);
+    const std::size_t start = item % pieces * piece;
+    const std::size_t size = std::min(piece, count - start);
     Lane& lane = *lanes_[worker];
-    lane.load(model);
-    scores[item] = lane.score(test_feed_,
-                              {std::span(test_samples_).subspan(start, size),
-                               std::span(test_labels_).subspan(start, size)},
+    lane.load(models[item / pieces]);
+    scores[item] = lane.score(measure.feed,
+                              {std::span(measure.samples).subspan(start, size),
+                               std::span(measure.labels).subspan(start, size)},
                               train_.eval_batch);
   };
-  Score total;
-  pool_.run(scores.size(), work, [&](std::size_t item) { total += scores[item]; });
-  return total;
+  std::vector<Score> totals(models.size());
+  pool_.run(scores.size(), work, [&](std::size_t item) { totals[item / pieces] += scores[item]; });
+  return totals;
+}
+
+Score LocalEngine::evaluate(const State& model) {
+  return score({model}, test_).front();
+}
+
+std::vector<Score> LocalEngine::validate(const std::vector<State>& models) {
+  if (!validation_) {
+    throw Error(ErrorKind::internal, "there is no validation set to measure models on");
+  }
+  return score(models, *validation_);
 }
 
 State LocalEngine::initial_state(std::uint64_t seed) const {
   return prototype_->weights().initial(seed).to(device());
 }
 
-void LocalEngine::commit() {
+std::vector<std::int64_t> LocalEngine::commit() {
+  std::vector<std::int64_t> changed;
   for (auto& [client, memory] : pending_) {
+    changed.push_back(client);
     if (memory.empty()) {
       memories_.erase(client);
     } else {
@@ -151,6 +172,7 @@ void LocalEngine::commit() {
     }
   }
   pending_.clear();
+  return changed;
 }
 
 void LocalEngine::rollback() {

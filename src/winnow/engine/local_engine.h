@@ -42,13 +42,17 @@ class LocalEngine : public Fleet {
   const Traffic& traffic() const override { return traffic_; }
   void restore(const Traffic& traffic) { traffic_ = traffic; }
 
+  // On the test set.
   Score evaluate(const State& model);
+  // Each model on the validation set; the data set must have one.
+  std::vector<Score> validate(const std::vector<State>& models);
   State initial_state(std::uint64_t seed) const;
   const LayoutPtr& layout() const { return lanes_.front()->layout(); }
   std::int64_t lanes() const { return static_cast<std::int64_t>(lanes_.size()); }
   at::Device device() const { return train_feed_.device(); }
 
-  void commit();
+  // Returns the clients whose memory changed, ascending.
+  std::vector<std::int64_t> commit();
   void rollback();
   // Committed memory, of clients that have any.
   const std::map<std::int64_t, ClientMemory>& memories() const { return memories_; }
@@ -64,9 +68,18 @@ class LocalEngine : public Fleet {
   std::uint64_t seed_;
   std::vector<ClientData> clients_;
   Feed train_feed_;
-  Feed test_feed_;
-  Labels test_labels_;
-  std::vector<std::int64_t> test_samples_;
+  // Samples the server itself measures models on.
+  struct Measure {
+    Measure(const Samples& samples, const Normalisation& normalisation, std::int64_t resize,
+            at::Device device);
+    Feed feed;
+    Labels labels;
+    std::vector<std::int64_t> samples;
+  };
+  std::vector<Score> score(const std::vector<State>& models, const Measure& measure);
+
+  Measure test_;
+  std::optional<Measure> validation_;
   std::unique_ptr<Net> prototype_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   OrderedPool pool_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "winnow/data/data_set.h"
@@ -22,9 +23,13 @@ struct ClientData {
 // What a client remembers between tasks. Empty for methods without client state.
 struct ClientMemory {
   std::optional<Labels> labels;  // the labels in use, once a method has corrected some
+  // Which of its samples the client last trained on, where the method chooses; by place.
+  std::optional<std::vector<bool>> selected;
   Archive archive;
 
-  bool empty() const { return !labels && archive.tensors.empty() && archive.values.empty(); }
+  bool empty() const {
+    return !labels && !selected && archive.tensors.empty() && archive.values.empty();
+  }
 };
 
 // Everything a client's handler may touch while it answers one task.
@@ -42,15 +47,25 @@ class ClientContext {
   }
   ClientMemory& memory() { return memory_; }
   Lane& lane() { return lane_; }
-  const TrainOptions& options() const { return options_; }
+  // The experiment's; a handler may change them for the task it answers.
+  TrainOptions& options() { return options_; }
   std::uint64_t seed() const { return seed_; }
 
-  // Trains on all local samples in the round of the task, and counts the steps.
+  // Trains on all local samples, or on `set`, in the round of the task, and counts the steps.
   TrainOutcome train(const State& start, std::int64_t round, const LocalRule& rule) {
-    TrainOutcome outcome = lane_.train(start, local_set(), options_, rule, {seed_, round, id_});
+    return train(start, local_set(), round, rule);
+  }
+  TrainOutcome train(const State& start, const LocalSet& set, std::int64_t round,
+                     const LocalRule& rule) {
+    TrainOutcome outcome = lane_.train(start, set, options_, rule, {seed_, round, id_});
     steps_ += outcome.steps;
     return outcome;
   }
+  // The view of all local samples for one scoring pass: augmented as in training, with one draw
+  // keyed by purpose and round, or as they are where the lane does not augment.
+  Jitter draw_view(std::string_view purpose, std::int64_t round) const;
+  // The given or corrected labels on the lane's device.
+  at::Tensor labels_tensor() const;
   std::int64_t steps() const { return steps_; }
 
  private:
@@ -58,7 +73,7 @@ class ClientContext {
   const ClientData& data_;
   ClientMemory& memory_;
   Lane& lane_;
-  const TrainOptions& options_;
+  TrainOptions options_;
   std::uint64_t seed_;
   std::int64_t steps_ = 0;
 };

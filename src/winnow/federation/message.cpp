@@ -11,11 +11,15 @@ namespace {
 
 std::int64_t field_bytes(const Field& field) {
   struct Size {
+    std::int64_t operator()(std::uint8_t) const { return 1; }
     std::int64_t operator()(std::uint32_t) const { return 4; }
     std::int64_t operator()(std::uint64_t) const { return 8; }
     std::int64_t operator()(double) const { return 8; }
     std::int64_t operator()(const std::vector<double>& values) const {
       return 8 * static_cast<std::int64_t>(values.size());
+    }
+    std::int64_t operator()(const std::vector<float>& values) const {
+      return 4 * static_cast<std::int64_t>(values.size());
     }
     std::int64_t operator()(const State& state) const { return state.bytes(); }
     std::int64_t operator()(const std::vector<State>& states) const {
@@ -34,6 +38,12 @@ std::int64_t field_bytes(const Field& field) {
 Message& Message::set(std::string name, Field value) {
   fields_.emplace_back(std::move(name), std::move(value));
   return *this;
+}
+
+Message Message::renamed(std::string kind) const {
+  Message message(std::move(kind));
+  message.fields_ = fields_;
+  return message;
 }
 
 bool Message::has(std::string_view name) const {

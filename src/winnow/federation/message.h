@@ -15,12 +15,12 @@
 
 namespace winnow {
 
-// The types a field may have, with their size on a wire: u32 4 bytes, u64 and f64 8, a list of f64
-// 8 each, a model state 4 per value, a list of states the sum.
-using Field = std::variant<std::uint32_t, std::uint64_t, double, std::vector<double>, State,
-                           std::vector<State>>;
+// The types a field may have, with their size on a wire: u8 1 byte, u32 4, u64 and f64 8, a list of
+// f64 8 each and of f32 4 each, a model state 4 per value, a list of states the sum.
+using Field = std::variant<std::uint8_t, std::uint32_t, std::uint64_t, double, std::vector<double>,
+                           std::vector<float>, State, std::vector<State>>;
 
-enum class FieldType { u32, u64, f64, f64s, state, states };
+enum class FieldType { u8, u32, u64, f64, f64s, f32s, state, states };
 
 // What a kind of message holds, exactly and in this order.
 struct Schema {
@@ -33,6 +33,8 @@ class Message {
   explicit Message(std::string kind) : kind_(std::move(kind)) {}
 
   const std::string& kind() const { return kind_; }
+  // The same fields under another kind.
+  Message renamed(std::string kind) const;
   Message& set(std::string name, Field value);
 
   // The field of that name and type; throws Error(kind peer) when it is missing or of another type.

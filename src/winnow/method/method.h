@@ -25,6 +25,10 @@ struct Setting {
   std::int64_t clients = 0;
   double fraction = 0.1;
   std::int64_t classes = 0;
+  std::int64_t validation = 0;  // samples in the server's own validation set
+  LayoutPtr layout = nullptr;   // of the model that is trained
+  // Ground truth, filled in only for a method that is registered with Truth::clients.
+  std::vector<std::int64_t> noisy_clients = {};
 };
 
 // What a method's server side may use in a round: the fleet and the global model. It has no path to
@@ -34,12 +38,16 @@ struct Server {
   Fleet& fleet;
   State& global;  // replaced, never changed in place: clients and checkpoints share it
   Json& notes;    // what the round's event and the live line should show, by name
+  // How models do on the server's own validation set, on all lanes; empty where there is none.
+  std::function<std::vector<Score>(const std::vector<State>& models)> validate = {};
 };
 
 // What a method claims about its clients; the run layer measures it against the truth.
 struct Findings {
-  std::optional<std::vector<std::int64_t>> flagged;  // clients held to be noisy
-  std::map<std::int64_t, double> noise_levels;       // estimated shares of wrong labels, by client
+  std::optional<std::vector<std::int64_t>> flagged = {};  // clients held to be noisy
+  std::map<std::int64_t, double> noise_levels = {};  // estimated shares of wrong labels, by client
+  // The numbers behind these claims, by name and client: "lid", "ncs", "expertise", ...
+  std::map<std::string, std::map<std::int64_t, double>> scores = {};
 };
 
 // One object per run. Calls come in this order: declare, (Params::read), check, then load when a
@@ -67,14 +75,21 @@ class Method {
   virtual void load(const Archive& /*archive*/) {}
 };
 
+// What a method is told of the truth. Anything but none makes it an oracle, a bound to compare
+// with, and it says so everywhere.
+enum class Truth {
+  none,
+  samples,  // its clients hold only samples that are truly right
+  clients,  // its server knows which clients are noisy
+};
+
 // How a method is known by name.
 struct MethodInfo {
   std::string name;
   std::string group;    // "base", "robust aggregation", ...
   std::string summary;  // one line
   std::function<std::unique_ptr<Method>()> make;
-  // Clients get only samples that are truly right: uses ground truth, and says so everywhere.
-  bool oracle = false;
+  Truth truth = Truth::none;
 };
 
 // The methods a program knows. A program of your own starts from builtin_methods() and adds to it.

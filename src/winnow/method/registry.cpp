@@ -5,6 +5,8 @@
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
 #include "winnow/method/fedavg/fedavg.h"
+#include "winnow/method/fedcorr/fedcorr.h"
+#include "winnow/method/fedncl/fedncl.h"
 #include "winnow/method/fedprox/fedprox.h"
 #include "winnow/method/method.h"
 #include "winnow/method/oracle/oracle.h"
@@ -33,6 +35,8 @@ Registry builtin_methods() {
   Registry registry;
   registry.add(fedavg_info());
   registry.add(fedprox_info());
+  registry.add(fedcorr_info());
+  registry.add(fedncl_info());
   registry.add(oracle_info());
   return registry;
 }

@@ -44,11 +44,15 @@ Traffic traffic_of(const Json& json) {
           json.at("train_seconds").get<double>()};
 }
 
-// Tensors are named method/NAME, client/ID/NAME and client/ID (the labels in use).
+// Tensors are named method/NAME, client/ID/NAME, client/ID (the labels in use) and selected/ID.
 void put_client(std::int64_t id, const ClientMemory& memory, TensorFile& file, Json& clients) {
   const std::string prefix = fmt::format("client/{}", id);
   if (memory.labels) {
     file.tensors[prefix] = tensor_of(*memory.labels);
+  }
+  if (memory.selected) {
+    file.tensors[fmt::format("selected/{}", id)] =
+        tensor_of(Labels(memory.selected->begin(), memory.selected->end()));
   }
   for (const auto& [name, tensor] : memory.archive.tensors) {
     file.tensors[fmt::format("{}/{}", prefix, name)] = tensor;
@@ -61,7 +65,8 @@ void take_tensor(const std::string& name, const at::Tensor& tensor, Checkpoint& 
     checkpoint.method.tensors[name.substr(7)] = tensor;
     return;
   }
-  if (!name.starts_with("client/")) {
+  const bool is_selection = name.starts_with("selected/");
+  if (!is_selection && !name.starts_with("client/")) {
     return;
   }
   const std::vector<std::string> parts = split(name, '/');
@@ -71,7 +76,10 @@ void take_tensor(const std::string& name, const at::Tensor& tensor, Checkpoint& 
   if (client == checkpoint.clients.end()) {
     throw Error(ErrorKind::data, fmt::format("tensor '{}' belongs to no client", name));
   }
-  if (parts.size() == 2) {
+  if (is_selection) {
+    const Labels places = labels_of(name, tensor);
+    client->second.selected.emplace(places.begin(), places.end());
+  } else if (parts.size() == 2) {
     client->second.labels = labels_of(name, tensor);
   } else {
     client->second.archive.tensors[name.substr(parts[0].size() + parts[1].size() + 2)] = tensor;

@@ -14,7 +14,8 @@
 namespace winnow {
 namespace {
 
-const std::vector<std::string> kTables{"data", "federation", "noise", "model", "train", "method"};
+const std::vector<std::string> kTables{"data",  "federation", "validation", "noise",
+                                       "model", "train",      "method"};
 
 const Json& table_or_empty(const Json& tree, const char* key) {
   static const Json empty = Json::object();
@@ -60,7 +61,7 @@ void read_method(const Json& tree, const Registry& registry, Experiment& experim
     experiment.method = name->get<std::string>();
   }
   const MethodInfo& info = registry.find(experiment.method);
-  experiment.oracle = info.oracle;
+  experiment.truth = info.truth;
   const std::unique_ptr<Method> method = info.make();
   Params params;
   method->declare(params);
@@ -132,6 +133,8 @@ Experiment parse_experiment(const Json& tree, const Registry& registry) {
   declare(experiment.data).read(table_or_empty(tree, "data"), "data");
   find_data_set(experiment.data.name);
   read_federation(tree, experiment.federation);
+  declare(experiment.validation).read(table_or_empty(tree, "validation"), "validation");
+  check(experiment.validation);
   read_noise(tree, experiment.noise);
   declare(experiment.model).read(table_or_empty(tree, "model"), "model");
   find_net(experiment.model.name);
@@ -146,6 +149,7 @@ Json Experiment::resolved() const {
   tree["data"] = declare(copy.data).values();
   tree["federation"] = declare(copy.federation).values();
   tree["federation"]["partition"] = federation.partition.values();
+  tree["validation"] = declare(copy.validation).values();
   if (!noise.empty()) {
     tree["noise"] = Json::array();
     for (const Noise& block : noise) {
@@ -216,6 +220,7 @@ void anchor_paths(Json& tree, const std::filesystem::path& folder) {
     }
   };
   anchor("data", {"path", "list_test", "given_labels"});
+  anchor("validation", {"path"});
   anchor("noise", {"file"});
   anchor("model", {"weights"});
 }

@@ -13,6 +13,7 @@
 #include "winnow/data/partition.h"
 #include "winnow/method/method.h"
 #include "winnow/noise/noise.h"
+#include "winnow/run/validation.h"
 #include "winnow/train/options.h"
 
 namespace winnow {
@@ -37,12 +38,13 @@ struct Experiment {
   std::int64_t checkpoint_every = 5;
   DataOptions data;
   FederationOptions federation;
+  ValidationOptions validation;
   std::vector<Noise> noise;
   ModelOptions model;
   TrainOptions train;
   std::string method = "fedavg";
   Json method_params = Json::object();  // resolved: every parameter of the method
-  bool oracle = false;                  // the method's: clients hold only truly right samples
+  Truth truth = Truth::none;            // what the method is told of it
 
   // The tree with all defaults, in the order of the file format; parse() reads it back.
   Json resolved() const;

@@ -27,16 +27,21 @@ std::string csv_number(const std::optional<double>& value) {
 }  // namespace
 
 Json RoundRecord::to_json() const {
-  return {{"round", round},
-          {"accuracy", number_or_null(accuracy)},
-          {"loss", number_or_null(loss)},
-          {"participations", traffic.participations},
-          {"bytes_up", traffic.bytes_up},
-          {"bytes_down", traffic.bytes_down},
-          {"client_steps", traffic.client_steps},
-          {"train_seconds", traffic.train_seconds},
-          {"seconds", seconds},
-          {"hash", hash}};
+  Json json{{"round", round},
+            {"accuracy", number_or_null(accuracy)},
+            {"loss", number_or_null(loss)},
+            {"participations", traffic.participations},
+            {"bytes_up", traffic.bytes_up},
+            {"bytes_down", traffic.bytes_down},
+            {"client_steps", traffic.client_steps},
+            {"train_seconds", traffic.train_seconds},
+            {"seconds", seconds},
+            {"hash", hash}};
+  if (label_precision && label_recall) {
+    json["label_precision"] = *label_precision;
+    json["label_recall"] = *label_recall;
+  }
+  return json;
 }
 
 RoundRecord RoundRecord::from_json(const Json& json) {
@@ -44,6 +49,8 @@ RoundRecord RoundRecord::from_json(const Json& json) {
   record.round = json.at("round").get<std::int64_t>();
   record.accuracy = optional_number(json, "accuracy");
   record.loss = optional_number(json, "loss");
+  record.label_precision = optional_number(json, "label_precision");
+  record.label_recall = optional_number(json, "label_recall");
   record.traffic.participations = json.at("participations").get<std::int64_t>();
   record.traffic.bytes_up = json.at("bytes_up").get<std::int64_t>();
   record.traffic.bytes_down = json.at("bytes_down").get<std::int64_t>();
@@ -54,22 +61,28 @@ RoundRecord RoundRecord::from_json(const Json& json) {
   return record;
 }
 
-Accuracies accuracies(const History& history) {
-  std::vector<double> values;
-  for (const RoundRecord& record : history) {
-    if (record.accuracy) {
-      values.push_back(*record.accuracy);
+std::optional<double> last10(const History& history, std::optional<double> RoundRecord::*value) {
+  double sum = 0.0;
+  int count = 0;
+  for (auto record = history.rbegin(); record != history.rend() && count < 10; ++record) {
+    if (const std::optional<double>& found = (*record).*value) {
+      sum += *found;
+      ++count;
     }
   }
-  if (values.empty()) {
-    return {};
+  return count == 0 ? std::nullopt : std::optional(sum / count);
+}
+
+Accuracies accuracies(const History& history) {
+  Accuracies result;
+  for (const RoundRecord& record : history) {
+    if (record.accuracy) {
+      result.best = std::max(result.best, *record.accuracy);
+      result.last = *record.accuracy;
+    }
   }
-  const std::size_t tail = std::min<std::size_t>(10, values.size());
-  double sum = 0.0;
-  for (std::size_t i = values.size() - tail; i < values.size(); ++i) {
-    sum += values[i];
-  }
-  return {std::ranges::max(values), values.back(), sum / static_cast<double>(tail)};
+  result.last10 = last10(history, &RoundRecord::accuracy).value_or(0.0);
+  return result;
 }
 
 std::optional<std::int64_t> targeted_cost(const History& history, double target) {
@@ -83,12 +96,14 @@ std::optional<std::int64_t> targeted_cost(const History& history, double target)
 
 std::string metrics_csv(const History& history) {
   std::string text =
-      "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds\n";
+      "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds,"
+      "label_precision,label_recall\n";
   for (const RoundRecord& record : history) {
-    text +=
-        fmt::format("{},{},{},{},{},{},{},{:.3f}\n", record.round, csv_number(record.accuracy),
-                    csv_number(record.loss), record.traffic.participations, record.traffic.bytes_up,
-                    record.traffic.bytes_down, record.traffic.client_steps, record.seconds);
+    text += fmt::format("{},{},{},{},{},{},{},{:.3f},{},{}\n", record.round,
+                        csv_number(record.accuracy), csv_number(record.loss),
+                        record.traffic.participations, record.traffic.bytes_up,
+                        record.traffic.bytes_down, record.traffic.client_steps, record.seconds,
+                        csv_number(record.label_precision), csv_number(record.label_recall));
   }
   return text;
 }

@@ -20,6 +20,9 @@ struct RoundRecord {
   Traffic traffic;       // totals so far
   double seconds = 0.0;  // wall time of the run so far
   std::string hash;      // of the global model after the round
+  // Where clients choose what to train on: of the round's choices, the mean over its clients.
+  std::optional<double> label_precision = {};
+  std::optional<double> label_recall = {};
 
   Json to_json() const;
   static RoundRecord from_json(const Json& json);
@@ -32,6 +35,9 @@ struct Accuracies {
   double last = 0.0;
   double last10 = 0.0;  // mean of the last ten evaluated rounds
 };
+
+// Mean of the last ten rounds that have a value; nothing when none has.
+std::optional<double> last10(const History& history, std::optional<double> RoundRecord::*value);
 
 // Over the evaluated rounds; all zero when there is none.
 Accuracies accuracies(const History& history);

@@ -115,6 +115,7 @@ class Recorder {
   void round(const Session::Played& played) {
     Json line{{"event", "round"}};
     line.update(played.record.to_json());
+    line.update(played.quality);
     for (const auto& [name, note] : played.notes.items()) {
       if (!line.contains(name)) {  // a note cannot take the place of a measured value
         line[name] = note;

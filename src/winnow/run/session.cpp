@@ -10,6 +10,7 @@
 #include "winnow/base/error.h"
 #include "winnow/engine/threads.h"
 #include "winnow/model/safetensors.h"
+#include "winnow/run/judge.h"
 
 namespace winnow {
 namespace {
@@ -74,8 +75,17 @@ Session::Session(const Experiment& experiment, const Registry& registry, const R
       world_(make_world(experiment)),
       engine_(make_engine(experiment, world_, runtime, stop)),
       started_(std::chrono::steady_clock::now()) {
-  setting_ = {experiment.seed, experiment.rounds, engine_->size(), experiment.federation.fraction,
-              world_.data.classes};
+  setting_ = {.seed = experiment.seed,
+              .rounds = experiment.rounds,
+              .clients = engine_->size(),
+              .fraction = experiment.federation.fraction,
+              .classes = world_.data.classes,
+              .validation = world_.data.validation.size(),
+              .layout = engine_->layout()};
+  if (experiment.truth == Truth::clients) {
+    const auto& noisy = world_.ledger.noisy_clients();
+    setting_.noisy_clients.assign(noisy.begin(), noisy.end());
+  }
   method_ = make_method(experiment, registry, setting_);
   engine_->serve(method_->client_side(), method_->schemas());
   rounds_ = method_->rounds(setting_);
@@ -98,6 +108,11 @@ Session::Played Session::play() {
   Played played;
   try {
     Server server{setting_, *engine_, global_, played.notes};
+    if (setting_.validation > 0) {
+      server.validate = [this](const std::vector<State>& models) {
+        return engine_->validate(models);
+      };
+    }
     method_->play(round, server);
     const bool due = (round + 1) % experiment_.eval_every == 0 || round + 1 == rounds_;
     if (due) {
@@ -112,11 +127,16 @@ Session::Played Session::play() {
     method_->load(before);
     throw;
   }
-  engine_->commit();
+  const std::vector<std::int64_t> changed = engine_->commit();
   played.record.round = round + 1;
   played.record.traffic = engine_->traffic();
   played.record.seconds = seconds();
   played.record.hash = hash(global_);
+  if (const auto chosen = judge_selection(world_, engine_->memories(), changed)) {
+    played.record.label_precision = chosen->label_precision;
+    played.record.label_recall = chosen->label_recall;
+  }
+  played.quality = judge(world_, method_->findings(), engine_->memories());
   history_.push_back(played.record);
   return played;
 }

@@ -37,7 +37,8 @@ class Session {
   // Plays the next round and evaluates when due. If it throws, the session is as it was before.
   struct Played {
     RoundRecord record;
-    Json notes;  // what the method had to say
+    Json notes;    // what the method had to say
+    Json quality;  // its claims measured against the truth
   };
   Played play();
 

@@ -23,6 +23,24 @@ void apply_noise(const Experiment& experiment, const Assignment& assign, DataSet
   }
 }
 
+// Deals out the samples that are not the server's own.
+Assignment partition(const Experiment& experiment, const std::vector<std::int64_t>& samples,
+                     const DataSet& data) {
+  Labels labels;
+  labels.reserve(samples.size());
+  for (const std::int64_t sample : samples) {
+    labels.push_back(data.train.labels[static_cast<std::size_t>(sample)]);
+  }
+  Assignment assign = experiment.federation.partition.make(
+      labels, data.classes, experiment.federation.clients, experiment.seed);
+  for (auto& client : assign) {
+    for (std::int64_t& sample : client) {
+      sample = samples[static_cast<std::size_t>(sample)];
+    }
+  }
+  return assign;
+}
+
 // Leaves each client only samples with the true label and an untouched image.
 void keep_right_samples(const DataSet& data, const Ledger& ledger,
                         std::vector<ClientData>& clients) {
@@ -50,8 +68,9 @@ void keep_right_samples(const DataSet& data, const Ledger& ledger,
 
 World make_world(const Experiment& experiment) {
   DataSet data = load(experiment.data);
-  Assignment assign = experiment.federation.partition.make(
-      data.train.labels, data.classes, experiment.federation.clients, experiment.seed);
+  const std::vector<std::int64_t> samples =
+      make_validation(experiment.validation, experiment.seed, data);
+  Assignment assign = partition(experiment, samples, data);
   // Noise comes after the partition and touches only what clients see (spec: partitions).
   GivenLabels given =
       labels_of_clients(assign, data.given.empty() ? data.train.labels : data.given);
@@ -62,7 +81,7 @@ World make_world(const Experiment& experiment) {
   for (std::size_t client = 0; client < assign.size(); ++client) {
     clients.push_back({std::move(assign[client]), std::move(given[client])});
   }
-  if (experiment.oracle) {
+  if (experiment.truth == Truth::samples) {
     keep_right_samples(data, ledger, clients);
   }
   return {std::move(data), std::move(clients), std::move(ledger)};

@@ -8,12 +8,15 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "winnow/model/net.h"
 #include "winnow/train/feed.h"
 #include "winnow/train/options.h"
 #include "winnow/train/plan.h"
+#include "winnow/train/sgd.h"
 
 namespace winnow {
 
@@ -25,13 +28,17 @@ class Interrupted : public std::exception {
 
 // What one local training adds to the options of the experiment.
 struct LocalRule {
-  double proximal = 0.0;  // FedProx's mu
+  double proximal = 0.0;  // strength of the pull towards the model training starts from
+  Pull pull = Pull::square;
+  bool spare_first_batch = false;  // no pull in the first batch of every epoch
+  bool head_only = false;          // the body stays as it is, without a backward pass
 };
 
 struct TrainOutcome {
   State state;  // the trained model, the caller's own copy
   std::int64_t steps = 0;
   double mean_loss = 0.0;  // over all samples of all epochs
+  double step_loss = 0.0;  // over all steps, whatever the size of their batches
 };
 
 // Correct predictions and summed cross-entropy over some samples.
@@ -67,6 +74,26 @@ class Lane {
   // over all samples.
   at::Tensor logits(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
                     const Jitter& jitter = {});
+  // The same pass, batch by batch and with the features: `visit` sees the head's input and output.
+  // With `training`, batch statistics are used and running ones move, as in a step.
+  using Visit = std::function<void(const at::Tensor& features, const at::Tensor& logits)>;
+  void each_batch(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
+                  const Jitter& jitter, bool training, const Visit& visit);
+  // For every batch of the lane's own images the gradient of `loss` in the named parameter of the
+  // loaded model; weights do not change. `loss` gets the logits and where the batch starts.
+  using BatchLoss = std::function<at::Tensor(const at::Tensor& logits, std::int64_t start)>;
+  void each_gradient(std::span<const std::int64_t> samples, std::int64_t batch, bool training,
+                     const std::string& parameter, const BatchLoss& loss,
+                     const std::function<void(const at::Tensor& gradient)>& visit);
+  // Logits of the loaded model in eval mode for images that are already network input.
+  at::Tensor output(const at::Tensor& images);
+  // Channels, height and width of network input.
+  std::vector<std::int64_t> input_shape() const {
+    return {feed_->channels(), feed_->height(), feed_->width()};
+  }
+  // The loaded model as it is now, a copy.
+  State state() const { return state_.clone(); }
+
   // Accuracy and cross-entropy of the loaded model in eval mode.
   Score score(const Feed& feed, const LocalSet& set, std::int64_t batch);
 
@@ -75,7 +102,10 @@ class Lane {
   const LayoutPtr& layout() const { return layout_; }
 
  private:
-  at::Tensor step_loss(const Plan& plan, std::size_t number, const TrainOptions& options);
+  at::Tensor step_loss(const Plan& plan, std::size_t number, const TrainOptions& options,
+                       bool head_only);
+  // First value and number of values of the head inside the flat parameters.
+  std::pair<std::int64_t, std::int64_t> head_range() const;
   void check_stop() const;
 
   std::unique_ptr<Net> net_;
@@ -86,8 +116,7 @@ class Lane {
   State state_;          // what the network's weights are views of
   at::Tensor gradient_;  // flat, parameters only
   at::Tensor velocity_;
-  at::Tensor loss_sum_;  // double, on the device
-  at::Tensor input_;     // reused by the feed
+  at::Tensor input_;  // reused by the feed
   at::Generator dropout_;
 };
 

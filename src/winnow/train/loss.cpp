@@ -12,4 +12,12 @@ at::Tensor smoothed_cross_entropy(const at::Tensor& logits, const at::Tensor& la
                                 label_smoothing);
 }
 
+at::Tensor losses(const at::Tensor& logits, const at::Tensor& labels) {
+  return at::cross_entropy_loss(logits.detach(), labels, {}, at::Reduction::None);
+}
+
+at::Tensor double_softmax_losses(const at::Tensor& logits, const at::Tensor& labels) {
+  return losses(logits.detach().softmax(1), labels);
+}
+
 }  // namespace winnow

@@ -9,6 +9,9 @@ Params declare(TrainOptions& options) {
   params.add("batch_size", options.batch_size, "samples in one step; the last short batch is kept")
       .range(1, 1000000);
   params.add("lr", options.lr, "learning rate of SGD").at_least(0);
+  params.add("lr_decay", options.lr_decay, "lr is multiplied by it after every round")
+      .above(0)
+      .range(0, 1);
   params.add("momentum", options.momentum, "momentum of SGD; starts afresh in every participation")
       .range(0, 1);
   params.add("weight_decay", options.weight_decay, "L2 penalty, as in PyTorch's SGD").at_least(0);

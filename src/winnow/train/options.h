@@ -12,6 +12,7 @@ struct TrainOptions {
   std::int64_t epochs = 5;
   std::int64_t batch_size = 10;
   double lr = 0.01;
+  double lr_decay = 1.0;
   double momentum = 0.5;
   double weight_decay = 0.0;
   double label_smoothing = 0.0;

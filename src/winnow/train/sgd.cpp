@@ -2,8 +2,27 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 namespace winnow {
 namespace {
+
+constexpr double kAtTheAnchor = 1e-30;
+
+// What (w - anchor) is multiplied by.
+float pull_on_cpu(const float* w, const float* anchor, std::int64_t count,
+                  const SgdOptions& options) {
+  if (options.pull == Pull::square) {
+    return static_cast<float>(options.proximal);
+  }
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double difference = static_cast<double>(w[i]) - static_cast<double>(anchor[i]);
+    sum += difference * difference;
+  }
+  const double norm = std::sqrt(sum);
+  return norm < kAtTheAnchor ? 0.0F : static_cast<float>(options.proximal / norm);
+}
 
 // The whole step in one pass over memory. Constants are floats, as PyTorch rounds them too.
 void step_on_cpu(at::Tensor& weights, at::Tensor& gradient, at::Tensor& velocity,
@@ -22,7 +41,7 @@ void step_on_cpu(at::Tensor& weights, at::Tensor& gradient, at::Tensor& velocity
   }
   if (options.proximal != 0.0) {
     const float* __restrict a = anchor.data_ptr<float>();
-    const auto pull = static_cast<float>(options.proximal);
+    const float pull = pull_on_cpu(w, a, count, options);
     for (std::int64_t i = 0; i < count; ++i) {
       g[i] += pull * (w[i] - a[i]);
     }
@@ -54,7 +73,12 @@ void sgd_step(at::Tensor& weights, at::Tensor& gradient, at::Tensor& velocity,
     gradient.add_(weights, options.weight_decay);
   }
   if (options.proximal != 0.0) {
-    gradient.add_(weights, options.proximal).sub_(anchor, options.proximal);
+    if (options.pull == Pull::square) {
+      gradient.add_(weights, options.proximal).sub_(anchor, options.proximal);
+    } else {
+      const at::Tensor away = weights - anchor;
+      gradient.add_(away.mul_(options.proximal / away.norm().clamp_min(kAtTheAnchor)));
+    }
   }
   if (first || options.momentum == 0.0) {
     velocity.copy_(gradient);

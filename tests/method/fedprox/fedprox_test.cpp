@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "testing/support.h"
+#include "winnow/method/fedavg/fedavg.h"
 #include "winnow/engine/local_engine.h"
 
 namespace winnow {

@@ -2,11 +2,11 @@
 // (mu/2) ||w - w_received||^2 over the trained parameters.
 #pragma once
 
-#include "winnow/method/fedavg/fedavg.h"
+#include "winnow/method/base_method.h"
 
 namespace winnow {
 
-class FedProx : public FedAvg {
+class FedProx : public BaseMethod {
  public:
   explicit FedProx(double mu = 0.01) : mu_(mu) {}
 

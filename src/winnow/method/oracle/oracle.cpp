@@ -19,7 +19,7 @@ MethodInfo oracle_info() {
           .summary =
               "oracle (uses ground truth): FedAvg, or FedProx with mu > 0, on right samples only",
           .make = [] { return std::make_unique<Oracle>(); },
-          .oracle = true};
+          .truth = Truth::samples};
 }
 
 }  // namespace winnow

@@ -1,0 +1,77 @@
+#include "winnow/method/base_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "winnow/base/error.h"
+#include "winnow/base/text.h"
+#include "winnow/method/fedavg/fedavg.h"
+
+namespace winnow {
+namespace {
+
+// Null when the method is not one that can be wrapped.
+std::unique_ptr<BaseMethod> make_base(const MethodInfo& info) {
+  std::unique_ptr<Method> method = info.make();
+  auto* base = dynamic_cast<BaseMethod*>(method.get());
+  if (base == nullptr || info.truth != Truth::none) {
+    return nullptr;
+  }
+  method.release();
+  return std::unique_ptr<BaseMethod>(base);
+}
+
+}  // namespace
+
+BaseChoice::BaseChoice(std::vector<std::string> allowed)
+    : allowed_(std::move(allowed)), base_(std::make_unique<FedAvg>()) {}
+
+std::vector<std::string> BaseChoice::names() const {
+  if (!allowed_.empty()) {
+    return allowed_;
+  }
+  std::vector<std::string> names;
+  const Registry registry = builtin_methods();
+  for (const MethodInfo& info : registry.all()) {
+    if (make_base(info) != nullptr) {
+      names.push_back(info.name);
+    }
+  }
+  return names;
+}
+
+Json BaseChoice::value() const {
+  Params params;
+  base_->declare(params);
+  Json value{{"name", name_}};
+  value.update(params.values());
+  return value;
+}
+
+void BaseChoice::set(const Json& value, const std::string& key) {
+  const Json table = value.is_string() ? Json{{"name", value}} : value;
+  const auto name = table.is_object() ? table.find("name") : table.end();
+  if (!table.is_object() || name == table.end() || !name->is_string()) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("{} = {}: expected a name or a table with a name", key, value.dump()),
+                fmt::format("for example {} = \"fedprox\" or {{ name = \"fedprox\", mu = 0.1 }}",
+                            split(key, '.').back()));
+  }
+  const std::vector<std::string> known = names();
+  const auto wanted = name->get<std::string>();
+  if (std::ranges::count(known, wanted) == 0) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("{} = \"{}\": expected one of {}", key, wanted, join(known, ", ")),
+                suggestion(wanted, known));
+  }
+  const Registry registry = builtin_methods();
+  std::unique_ptr<BaseMethod> base = make_base(registry.find(wanted));
+  Params params;
+  base->declare(params);
+  params.read(table, key, {"name"});
+  name_ = wanted;
+  base_ = std::move(base);
+}
+
+}  // namespace winnow

@@ -1,0 +1,34 @@
+// The `base` parameter of a method that wraps another.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "winnow/base/params.h"
+#include "winnow/method/base_method.h"
+
+namespace winnow {
+
+// base = "fedprox", or base = { name = "fedprox", mu = 0.1 }. A base named in one place and
+// declared in another keeps its own parameters out of the wrapper's.
+class BaseChoice final : public Choice {
+ public:
+  // What may be chosen: the names given, or every base method there is.
+  explicit BaseChoice(std::vector<std::string> allowed = {});
+
+  Json value() const override;
+  std::string name() const override { return name_; }
+  std::vector<std::string> names() const override;
+  void set(const Json& value, const std::string& key) override;
+
+  BaseMethod& operator*() const { return *base_; }
+  BaseMethod* operator->() const { return base_.get(); }
+
+ private:
+  std::vector<std::string> allowed_;
+  std::string name_ = "fedavg";
+  std::unique_ptr<BaseMethod> base_;
+};
+
+}  // namespace winnow

@@ -1,0 +1,162 @@
+#include "winnow/method/fedcorr/client.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "winnow/stats/lid.h"
+
+namespace winnow::fedcorr {
+namespace {
+
+constexpr std::int64_t kScoreBatch = 100;  // spec: label-noise A.3
+
+std::int64_t round_of(const Message& task) {
+  return task.get<std::uint32_t>("round");
+}
+
+double estimate_in(const ClientMemory& memory) {
+  return memory.archive.values.value("muhat", 0.0);
+}
+
+void remember_estimate(ClientMemory& memory, double estimate) {
+  memory.archive.values.erase("muhat");
+  if (estimate > 0.0) {
+    memory.archive.values["muhat"] = estimate;
+  }
+}
+
+std::vector<double> stored_losses(const ClientMemory& memory) {
+  const auto found = memory.archive.tensors.find("losses");
+  if (found == memory.archive.tensors.end()) {
+    return {};
+  }
+  const at::Tensor losses = found->second.to(at::kCPU, at::kDouble).contiguous();
+  return {losses.data_ptr<double>(), losses.data_ptr<double>() + losses.numel()};
+}
+
+// Relabels the samples at `places` in the client's memory; returns how many labels changed.
+std::int64_t relabel_in_memory(ClientContext& context, std::span<const std::int64_t> places,
+                               const Prediction& prediction, const Options& options) {
+  const LocalSet set = context.local_set();
+  std::vector<std::int64_t> labels(set.labels.begin(), set.labels.end());
+  const std::int64_t changed = relabel(labels, places, prediction, options);
+  if (changed > 0) {
+    context.memory().labels = std::move(labels);
+  }
+  return changed;
+}
+
+}  // namespace
+
+Client::Client(Options options, std::unique_ptr<ClientSide> base)
+    : options_(std::move(options)), base_(std::move(base)) {}
+
+Message Client::handle(const Message& task, ClientContext& context) const {
+  const std::string& kind = task.kind();
+  const bool mixed = kind == "train1" || !options_.mixup_stage1_only;
+  context.options().mixup = mixed ? options_.mixup : 0.0;
+  if (kind == "train1") {
+    return train_stage1(task, context);
+  }
+  if (kind == "correct1") {
+    return correct(task, context);
+  }
+  if (kind == "set_clean") {
+    remember_estimate(context.memory(), 0.0);
+    context.memory().archive.tensors.erase("losses");
+    return Message("set_clean_done");
+  }
+  if (kind == "finetune") {
+    return finetune(task, context);
+  }
+  if (kind == "correct_all") {
+    return correct_all(task, context);
+  }
+  return base_->handle(task, context);
+}
+
+Message Client::train_stage1(const Message& task, ClientContext& context) const {
+  const LocalRule rule = stage1_rule(options_, estimate_in(context.memory()));
+  TrainOutcome outcome = context.train(task.get<State>("model"), round_of(task), rule);
+  // A single sample has no neighbours: the server knows and leaves the client out (A.4 #16).
+  const double lid = context.size() < 2 ? 0.0 : score(outcome.state, round_of(task), context);
+  return Message("train1_done")
+      .set("model", std::move(outcome.state))
+      .set("samples", static_cast<std::uint32_t>(context.size()))
+      .set("lid", lid);
+}
+
+double Client::score(const State& model, std::int64_t round, ClientContext& context) const {
+  const at::Tensor outputs = logits(model, "fedcorr score", round, context);
+  const at::Tensor predictions = outputs.softmax(1).cpu().contiguous();
+  const at::Tensor losses = sample_losses(outputs, context.labels_tensor(), options_).cpu();
+  auto& tensors = context.memory().archive.tensors;
+  tensors.erase("losses");
+  if (!predictions.isfinite().all().item<bool>() || !losses.isfinite().all().item<bool>()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  tensors["losses"] = losses;
+  return mean_lid({predictions.data_ptr<float>(), static_cast<std::size_t>(predictions.numel())},
+                  static_cast<std::size_t>(predictions.size(1)),
+                  static_cast<std::size_t>(options_.lid_neighbours));
+}
+
+Message Client::correct(const Message& task, ClientContext& context) const {
+  // Without losses of this iteration (its model was not finite) the estimate stays as it was.
+  const std::vector<double> losses = stored_losses(context.memory());
+  const double estimate = losses.empty() ? estimate_in(context.memory()) : estimate_noise(losses);
+  const std::int64_t count =
+      relabel_count(static_cast<std::int64_t>(losses.size()), estimate, options_.relabel_ratio);
+  std::int64_t changed = 0;
+  if (options_.correction && count > 0) {
+    changed = relabel_in_memory(
+        context, largest(losses, count),
+        predict(task.get<State>("model"), "fedcorr relabel", round_of(task), context), options_);
+  }
+  remember_estimate(context.memory(), estimate);
+  context.memory().archive.tensors.erase("losses");
+  return Message("correct1_done")
+      .set("muhat", estimate)
+      .set("relabelled", static_cast<std::uint32_t>(changed));
+}
+
+Message Client::correct_all(const Message& task, ClientContext& context) const {
+  std::vector<std::int64_t> places(static_cast<std::size_t>(context.size()));
+  std::iota(places.begin(), places.end(), std::int64_t{0});
+  // Asked once in a run, so the view needs no round.
+  const std::int64_t changed = relabel_in_memory(
+      context, places, predict(task.get<State>("model"), "fedcorr relabel all", 0, context),
+      options_);
+  return Message("correct_all_done").set("relabelled", static_cast<std::uint32_t>(changed));
+}
+
+Message Client::finetune(const Message& task, ClientContext& context) const {
+  TrainOutcome outcome = context.train(task.get<State>("model"), round_of(task), {});
+  return Message("finetune_done")
+      .set("model", std::move(outcome.state))
+      .set("samples", static_cast<std::uint32_t>(context.size()));
+}
+
+at::Tensor Client::logits(const State& model, std::string_view view, std::int64_t round,
+                          ClientContext& context) const {
+  Lane& lane = context.lane();
+  lane.load(model);
+  const Jitter jitter =
+      options_.score_view == "augmented" ? context.draw_view(view, round) : Jitter();
+  return lane.logits(lane.feed(), context.local_set().samples, kScoreBatch, jitter);
+}
+
+Prediction Client::predict(const State& model, std::string_view view, std::int64_t round,
+                           ClientContext& context) const {
+  const auto [confidence, label] = logits(model, view, round, context).softmax(1).max(1);
+  const at::Tensor sure = confidence.cpu().contiguous();
+  const at::Tensor said = label.cpu().contiguous();
+  return {{sure.data_ptr<float>(), sure.data_ptr<float>() + sure.numel()},
+          {said.data_ptr<std::int64_t>(), said.data_ptr<std::int64_t>() + said.numel()}};
+}
+
+}  // namespace winnow::fedcorr

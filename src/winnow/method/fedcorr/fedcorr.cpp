@@ -1,0 +1,292 @@
+#include "winnow/method/fedcorr/fedcorr.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "winnow/base/error.h"
+#include "winnow/federation/aggregation.h"
+#include "winnow/federation/selection.h"
+#include "winnow/method/fedcorr/client.h"
+
+namespace winnow {
+namespace {
+
+const std::string kBasePrefix = "base/";  // of the base method's tensors in an archive
+
+std::string stage_text(const fedcorr::Step& step) {
+  return step.stage == 1 ? fmt::format("1 iteration {}", step.iteration + 1)
+                         : fmt::format("{}", step.stage);
+}
+
+template <typename T>
+Json by_name(const std::map<std::int64_t, T>& values) {
+  Json named = Json::object();
+  for (const auto& [client, value] : values) {
+    named[fmt::format("{}", client)] = value;
+  }
+  return named;
+}
+
+template <typename T>
+std::map<std::int64_t, T> by_client(const Archive& archive, const char* name) {
+  std::map<std::int64_t, T> values;
+  const Json named = archive.values.value(name, Json::object());
+  for (const auto& [client, value] : named.items()) {
+    values[std::stoll(client)] = value.template get<T>();
+  }
+  return values;
+}
+
+double checked_estimate(std::int64_t client, const Message& reply) {
+  const double estimate = reply.get<double>("muhat");
+  if (!(estimate >= 0.0 && estimate <= 1.0)) {
+    throw Error(ErrorKind::peer,
+                fmt::format("client {}: muhat = {}, expected 0 to 1", client, estimate));
+  }
+  return estimate;
+}
+
+}  // namespace
+
+void FedCorr::declare(Params& params) {
+  fedcorr::declare(options_, params);
+  params.add("base", base_, "the base method of stage 3").source("paper: FedAvg");
+}
+
+std::int64_t FedCorr::rounds(const Setting& setting) const {
+  return fedcorr::Schedule(options_, setting.clients).rounds();
+}
+
+std::unique_ptr<ClientSide> FedCorr::client_side() const {
+  return std::make_unique<fedcorr::Client>(options_, base_->client_side());
+}
+
+std::vector<Schema> FedCorr::schemas() const {
+  std::vector<Schema> schemas{
+      {"train1", {{"round", FieldType::u32}, {"model", FieldType::state}}},
+      {"train1_done",
+       {{"model", FieldType::state}, {"samples", FieldType::u32}, {"lid", FieldType::f64}}},
+      {"correct1", {{"round", FieldType::u32}, {"model", FieldType::state}}},
+      {"correct1_done", {{"muhat", FieldType::f64}, {"relabelled", FieldType::u32}}},
+      {"set_clean", {{"round", FieldType::u32}}},
+      {"set_clean_done", {}},
+      {"finetune", {{"round", FieldType::u32}, {"model", FieldType::state}}},
+      {"finetune_done", {{"model", FieldType::state}, {"samples", FieldType::u32}}},
+      {"correct_all", {{"model", FieldType::state}}},
+      {"correct_all_done", {{"relabelled", FieldType::u32}}}};
+  std::ranges::copy(base_->schemas(), std::back_inserter(schemas));
+  return schemas;
+}
+
+void FedCorr::play(std::int64_t round, Server& server) {
+  const Setting& setting = server.setting;
+  const std::vector<std::int64_t> pool = selectable_clients(server.fleet);
+  const fedcorr::Schedule schedule(options_, setting.clients);
+  const fedcorr::Step step = schedule.step(round);
+  server.notes["stage"] = stage_text(step);
+  if (step.stage == 1) {
+    std::vector<std::int64_t> chosen = schedule.turn_clients(step, setting.seed);
+    std::erase_if(chosen, [&](std::int64_t client) { return server.fleet.samples(client) == 0; });
+    play_turn(chosen, round, server);
+    if (step.last) {
+      finish_iteration(step, round, server);
+    }
+  } else if (step.stage == 2) {
+    train(finetune_, "finetune",
+          fedcorr::finetune_pool(estimates_, options_.kappa,
+                                 fedcorr::fallback_size(setting.fraction, setting.clients)),
+          round, server);
+    if (step.last && options_.correction) {
+      correct_all(server);
+    }
+  } else {
+    train(*base_, "train", pool, round, server);
+  }
+}
+
+void FedCorr::play_turn(const std::vector<std::int64_t>& chosen, std::int64_t round,
+                        Server& server) {
+  std::vector<Order> orders;
+  for (const std::int64_t client : chosen) {
+    orders.push_back({client, Message("train1")
+                                  .set("round", static_cast<std::uint32_t>(round))
+                                  .set("model", server.global)});
+  }
+  WeightedMean mean;
+  std::optional<State> only;
+  std::vector<std::int64_t> rejected;
+  server.fleet.ask(orders, [&](std::int64_t client, const Message& reply) {
+    const auto& model = reply.get<State>("model");
+    const double lid = reply.get<double>("lid");
+    if (!std::isfinite(lid) || !all_finite(model)) {
+      rejected.push_back(client);
+      return;
+    }
+    mean.add(model, reply.get<std::uint32_t>("samples"));
+    only = model;
+    turn_lids_[client] = lid;
+  });
+  // The average of one is that one, to the bit: the model is handed over (spec: A.3).
+  const std::size_t accepted = chosen.size() - rejected.size();
+  if (accepted == 1) {
+    server.global = *only;
+  } else if (accepted > 1) {
+    server.global = mean.finish();
+  }
+  server.notes["clients"] = chosen;
+  if (!rejected.empty()) {
+    server.notes["rejected"] = rejected;
+  }
+}
+
+void FedCorr::finish_iteration(const fedcorr::Step& step, std::int64_t round, Server& server) {
+  if (turn_lids_.empty()) {
+    throw Error(ErrorKind::run,
+                fmt::format("round {}: every reply of iteration {} held values that are not finite",
+                            round, step.iteration + 1),
+                "the training diverged: lower train.lr");
+  }
+  for (const auto& [client, lid] : turn_lids_) {
+    // A single sample has no LID; its client counts as clean (spec: A.4 #16).
+    if (server.fleet.samples(client) >= 2) {
+      trails_[client].sum += lid;
+      ++trails_[client].seen;
+    }
+  }
+  turn_lids_.clear();
+  noisy_ = fedcorr::noisy_clients(fedcorr::lid_scores(trails_));
+  const std::vector<std::int64_t> pool = selectable_clients(server.fleet);
+  correct(pool, round, server);
+
+  // Where a client has fewer neighbours than asked for, its LID is scaled up (spec: A.4 #16).
+  std::vector<std::int64_t> small;
+  std::ranges::copy_if(pool, std::back_inserter(small), [&](std::int64_t client) {
+    return server.fleet.samples(client) - 1 < options_.lid_neighbours;
+  });
+  if (step.iteration == 0 && !small.empty()) {
+    server.notes["few_neighbours"] = small;
+  }
+}
+
+// The code takes all estimates before the first relabelling. A client's estimate and its
+// relabelling touch nobody else, and the model is the same for all, so one message does for both.
+void FedCorr::correct(const std::vector<std::int64_t>& pool, std::int64_t round, Server& server) {
+  estimates_.clear();
+  std::vector<Order> orders;
+  for (const std::int64_t client : pool) {
+    estimates_[client] = 0.0;
+    const bool noisy = std::ranges::binary_search(noisy_, client);
+    Message task(noisy ? "correct1" : "set_clean");
+    task.set("round", static_cast<std::uint32_t>(round));
+    if (noisy) {
+      task.set("model", server.global);
+    }
+    orders.push_back({client, std::move(task)});
+  }
+  std::int64_t relabelled = 0;
+  server.fleet.ask(orders, [&](std::int64_t client, const Message& reply) {
+    if (reply.kind() == "correct1_done") {
+      estimates_[client] = checked_estimate(client, reply);
+      relabelled += reply.get<std::uint32_t>("relabelled");
+    }
+  });
+  std::vector<double> levels;
+  double total = 0.0;
+  for (const std::int64_t client : noisy_) {
+    levels.push_back(estimates_.at(client));
+    total += levels.back();
+  }
+  server.notes["flagged"] = noisy_.size();
+  server.notes["relabelled"] = relabelled;
+  if (!noisy_.empty()) {
+    server.notes["estimated_noise"] = total / static_cast<double>(noisy_.size());
+  }
+  server.notes["noisy"] = noisy_;
+  server.notes["muhat"] = levels;
+}
+
+void FedCorr::train(BaseMethod& base, const char* kind, const std::vector<std::int64_t>& pool,
+                    std::int64_t round, Server& server) {
+  const Setting& setting = server.setting;
+  const std::vector<std::int64_t> chosen =
+      base.select(pool, participants(setting.fraction, setting.clients), round, server);
+  base.begin(server.global);
+  ask_to_train(base, kind, round, chosen, server,
+               [&base](const Upload& upload) { base.add(upload); });
+  server.global = base.finish();
+}
+
+void FedCorr::correct_all(Server& server) const {
+  std::vector<Order> orders;
+  for (const std::int64_t client : fedcorr::final_clients(noisy_, estimates_, options_)) {
+    orders.push_back({client, Message("correct_all").set("model", server.global)});
+  }
+  std::int64_t relabelled = 0;
+  server.fleet.ask(orders, [&](std::int64_t /*client*/, const Message& reply) {
+    relabelled += reply.get<std::uint32_t>("relabelled");
+  });
+  server.notes["relabelled"] = relabelled;
+}
+
+Findings FedCorr::findings() const {
+  if (estimates_.empty()) {
+    return {};
+  }
+  return {.flagged = noisy_,
+          .noise_levels = estimates_,
+          .scores = {{"lid", fedcorr::lid_scores(trails_)}}};
+}
+
+void FedCorr::save(Archive& archive) const {
+  std::map<std::int64_t, double> sums;
+  std::map<std::int64_t, std::int64_t> seen;
+  for (const auto& [client, trail] : trails_) {
+    sums[client] = trail.sum;
+    seen[client] = trail.seen;
+  }
+  archive.values["turn_lids"] = by_name(turn_lids_);
+  archive.values["lid_sums"] = by_name(sums);
+  archive.values["lid_seen"] = by_name(seen);
+  archive.values["estimates"] = by_name(estimates_);
+  archive.values["noisy"] = noisy_;
+  Archive base;
+  base_->save(base);
+  archive.values["base"] = std::move(base.values);
+  for (auto& [name, tensor] : base.tensors) {
+    archive.tensors[kBasePrefix + name] = std::move(tensor);
+  }
+}
+
+void FedCorr::load(const Archive& archive) {
+  turn_lids_ = by_client<double>(archive, "turn_lids");
+  trails_.clear();
+  const auto seen = by_client<std::int64_t>(archive, "lid_seen");
+  for (const auto& [client, sum] : by_client<double>(archive, "lid_sums")) {
+    trails_[client] = {sum, seen.at(client)};
+  }
+  estimates_ = by_client<double>(archive, "estimates");
+  noisy_ = archive.values.value("noisy", std::vector<std::int64_t>{});
+  Archive base;
+  base.values = archive.values.value("base", Json::object());
+  for (const auto& [name, tensor] : archive.tensors) {
+    if (name.starts_with(kBasePrefix)) {
+      base.tensors[name.substr(kBasePrefix.size())] = tensor;
+    }
+  }
+  base_->load(base);
+}
+
+MethodInfo fedcorr_info() {
+  return {
+      "fedcorr", "system",
+      "finds noisy clients by the dimensionality of their predictions and corrects their labels",
+      [] { return std::make_unique<FedCorr>(); }};
+}
+
+}  // namespace winnow

@@ -1,0 +1,45 @@
+#include "winnow/method/fedncl/client.h"
+
+#include <ATen/ATen.h>
+
+#include "winnow/method/fedncl/arithmetic.h"
+
+namespace winnow::fedncl {
+namespace {
+
+// The given labels, replaced where the received model is sure (spec: input-noise 2.5).
+Labels corrected_labels(const State& received, double confidence, ClientContext& context) {
+  Lane& lane = context.lane();
+  lane.load(received);
+  const at::Tensor logits =
+      lane.logits(lane.feed(), context.local_set().samples, context.options().eval_batch);
+  const at::Tensor labels =
+      confident_labels(logits.softmax(1), context.labels_tensor(), confidence).cpu();
+  return {labels.data_ptr<std::int64_t>(), labels.data_ptr<std::int64_t>() + labels.numel()};
+}
+
+}  // namespace
+
+Message CorrectingClient::handle(const Message& task, ClientContext& context) const {
+  const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+  const auto& received = task.get<State>("model");
+  LocalSet set = context.local_set();
+  Labels corrected;  // outlives the set
+  if (task.get<std::uint8_t>("correct") != 0 && set.size() > 0) {
+    corrected = corrected_labels(received, confidence_, context);
+    set.labels = corrected;
+  }
+  TrainOutcome outcome = context.train(received, set, round, {});
+  double loss = outcome.step_loss;
+  if (loss_ == LossRule::eval_final) {
+    Lane& lane = context.lane();
+    lane.load(outcome.state);
+    loss = lane.score(lane.feed(), set, context.options().eval_batch).mean_loss();
+  }
+  return Message("train_done")
+      .set("model", std::move(outcome.state))
+      .set("samples", static_cast<std::uint32_t>(context.size()))
+      .set("loss", loss);
+}
+
+}  // namespace winnow::fedncl

@@ -1,0 +1,26 @@
+// The client side of Fed-NCL.
+#pragma once
+
+#include "winnow/federation/client.h"
+
+namespace winnow::fedncl {
+
+// Which loss a client reports as h (spec: input-noise 2.1).
+enum class LossRule {
+  train_running,  // the training loss, a mean over all steps
+  eval_final,     // cross-entropy of the trained model over the local samples, in eval mode
+};
+
+// Answers "train". Keeps nothing: a correction always starts from the given labels.
+class CorrectingClient final : public ClientSide {
+ public:
+  CorrectingClient(LossRule loss, double confidence) : loss_(loss), confidence_(confidence) {}
+
+  Message handle(const Message& task, ClientContext& context) const override;
+
+ private:
+  LossRule loss_;
+  double confidence_;
+};
+
+}  // namespace winnow::fedncl

@@ -1,0 +1,167 @@
+#include "winnow/run/judge.h"
+
+#include <cmath>
+#include <set>
+
+#include "winnow/stats/correlation.h"
+
+namespace winnow {
+namespace {
+
+const ClientData& client_of(const World& world, std::int64_t id) {
+  return world.clients[static_cast<std::size_t>(id)];
+}
+
+Labels true_labels(const World& world, const ClientData& client) {
+  Labels labels;
+  labels.reserve(client.samples.size());
+  for (const std::int64_t sample : client.samples) {
+    labels.push_back(world.data.train.labels[static_cast<std::size_t>(sample)]);
+  }
+  return labels;
+}
+
+// The labels a client uses now: what it has corrected itself, or what it was given.
+const Labels& labels_in_use(const World& world, const Memories& memories, std::int64_t id) {
+  const auto memory = memories.find(id);
+  return memory != memories.end() && memory->second.labels ? *memory->second.labels
+                                                           : client_of(world, id).given;
+}
+
+double level_error(const World& world, const Findings& findings, const Memories& memories) {
+  std::vector<double> estimated;
+  std::vector<double> real;
+  for (const auto& [id, level] : findings.noise_levels) {
+    estimated.push_back(level);
+    real.push_back(
+        wrong_share(labels_in_use(world, memories, id), true_labels(world, client_of(world, id))));
+  }
+  return noise_level_error(estimated, real);
+}
+
+// Nothing when no client has corrected a label.
+std::optional<Json> judge_relabelling(const World& world, const Memories& memories) {
+  Relabelling total;
+  bool any = false;
+  for (const auto& [id, memory] : memories) {
+    if (memory.labels) {
+      const ClientData& client = client_of(world, id);
+      total += relabelling(client.given, *memory.labels, true_labels(world, client));
+      any = true;
+    }
+  }
+  if (!any) {
+    return std::nullopt;
+  }
+  double wrong = 0.0;
+  for (const ClientData& client : world.clients) {
+    wrong += wrong_share(client.given, true_labels(world, client)) *
+             static_cast<double>(client.samples.size());
+  }
+  Json json = to_json(total);
+  json["wrong_before"] = std::llround(wrong);
+  json["wrong_now"] = std::llround(wrong) - total.wrong_to_right + total.right_to_wrong;
+  return json;
+}
+
+}  // namespace
+
+std::vector<double> noise_shares(const World& world) {
+  std::set<std::int64_t> distorted;
+  for (const LedgerSample& entry : world.ledger.samples()) {
+    if (entry.kind != "label") {
+      distorted.insert(entry.sample);
+    }
+  }
+  std::vector<double> shares;
+  for (const ClientData& client : world.clients) {
+    std::int64_t noisy = 0;
+    for (std::size_t i = 0; i < client.samples.size(); ++i) {
+      const std::int64_t sample = client.samples[i];
+      const bool wrong =
+          client.given[i] != world.data.train.labels[static_cast<std::size_t>(sample)];
+      noisy += wrong || distorted.contains(sample) ? 1 : 0;
+    }
+    shares.push_back(client.samples.empty()
+                         ? 0.0
+                         : static_cast<double>(noisy) / static_cast<double>(client.samples.size()));
+  }
+  return shares;
+}
+
+Json judge(const World& world, const Findings& findings, const Memories& memories) {
+  Json json = Json::object();
+  if (findings.flagged) {
+    json["detection"] = to_json(detect({findings.flagged->begin(), findings.flagged->end()},
+                                       world.ledger.noisy_clients(),
+                                       static_cast<std::int64_t>(world.clients.size())));
+  }
+  if (!findings.noise_levels.empty()) {
+    json["noise_level_error"] = level_error(world, findings, memories);
+  }
+  if (std::optional<Json> relabel = judge_relabelling(world, memories)) {
+    json["relabel"] = std::move(*relabel);
+  }
+  return json;
+}
+
+Json judge_scores(const World& world, const Findings& findings) {
+  Json all = Json::object();
+  if (findings.scores.empty()) {
+    return all;
+  }
+  const std::vector<double> shares = noise_shares(world);
+  const std::set<std::int64_t>& noisy = world.ledger.noisy_clients();
+  for (const auto& [name, by_client] : findings.scores) {
+    std::vector<double> values;
+    std::vector<double> noise;
+    std::vector<bool> is_noisy;
+    Json listed = Json::object();
+    for (const auto& [id, value] : by_client) {
+      if (!std::isfinite(value)) {
+        continue;
+      }
+      values.push_back(value);
+      noise.push_back(shares[static_cast<std::size_t>(id)]);
+      is_noisy.push_back(noisy.contains(id));
+      listed[std::to_string(id)] = value;
+    }
+    Json json{{"by_client", listed}};
+    if (const auto r = pearson(values, noise)) {
+      json["correlation_with_noise"] = *r;
+    }
+    if (const auto area = roc_area(values, is_noisy)) {
+      json["roc_area"] = *area;
+    }
+    all[name] = json;
+  }
+  return all;
+}
+
+std::optional<Selection> judge_selection(const World& world, const Memories& memories,
+                                         const std::vector<std::int64_t>& clients) {
+  Selection sum;
+  int count = 0;
+  for (const std::int64_t id : clients) {
+    const auto memory = memories.find(id);
+    if (memory == memories.end() || !memory->second.selected) {
+      continue;
+    }
+    const ClientData& client = client_of(world, id);
+    const Labels truth = true_labels(world, client);
+    std::vector<bool> right;
+    for (std::size_t i = 0; i < truth.size(); ++i) {
+      right.push_back(client.given[i] == truth[i]);
+    }
+    const Selection one = selection(*memory->second.selected, right);
+    sum.label_precision += one.label_precision;
+    sum.label_recall += one.label_recall;
+    ++count;
+  }
+  if (count == 0) {
+    return std::nullopt;
+  }
+  return Selection{sum.label_precision / count, sum.label_recall / count};
+}
+
+}  // namespace winnow

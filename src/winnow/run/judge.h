@@ -1,0 +1,34 @@
+// What a method claims and what its clients did, measured against the truth that only the run
+// knows.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "winnow/federation/client.h"
+#include "winnow/method/method.h"
+#include "winnow/run/quality.h"
+#include "winnow/run/world.h"
+
+namespace winnow {
+
+using Memories = std::map<std::int64_t, ClientMemory>;
+
+// Share of every client's samples that carry a wrong given label or a distorted image.
+std::vector<double> noise_shares(const World& world);
+
+// Whatever applies of `detection`, `noise_level_error` and `relabel` (spec: partitions, section M).
+// Clients are noisy or not by the ledger; the noise level is that of the labels in use now.
+Json judge(const World& world, const Findings& findings, const Memories& memories);
+
+// For every score of the findings its values by client, its Pearson correlation with the clients'
+// noise shares and the area under its ROC as a detector of noisy clients, where defined.
+Json judge_scores(const World& world, const Findings& findings);
+
+// Label precision and recall of what `clients` chose to train on, the mean over those that chose.
+std::optional<Selection> judge_selection(const World& world, const Memories& memories,
+                                         const std::vector<std::int64_t>& clients);
+
+}  // namespace winnow

@@ -1,0 +1,117 @@
+// What every method must hold, whatever it does: the same bits for any number of lanes, and after a
+// checkpoint at any round.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "run/small_run.h"
+#include "winnow/run/checkpoint.h"
+#include "winnow/run/summary.h"
+
+namespace winnow {
+namespace {
+
+// Schedules short enough that every phase of a method is played.
+std::vector<std::string> schedule(const std::string& method) {
+  static const std::map<std::string, std::vector<std::string>> kShort{
+      {"fedcorr",
+       {"method.iterations=2", "method.finetune_rounds=2", "method.usual_rounds=2",
+        "method.lid_neighbours=5", "method.theta=0.1"}},
+      {"fedrn", {"rounds=7", "method.warmup=3", "method.neighbours=2"}},
+      {"clipfl", {"rounds=6", "method.pre_rounds=3", "method.keep=2", "method.prune=0.4"}},
+      {"fedns", {"rounds=5", "method.first_round_fraction=0.4"}},
+      {"fedncl",
+       {"rounds=7", "method.penalty_rounds=3", "method.candidate_share=0.0",
+        "method.confidence=0.1"}},
+  };
+  const auto found = kShort.find(method);
+  return found == kShort.end() ? std::vector<std::string>{} : found->second;
+}
+
+Experiment experiment_with(const std::string& method) {
+  std::vector<std::string> sets{"federation.clients=6", "federation.fraction=0.5",
+                                "data.samples=180", "validation.source=\"split\"",
+                                "method.name=\"" + method + "\""};
+  for (const std::string& more : schedule(method)) {
+    sets.push_back(more);
+  }
+  return small(sets);
+}
+
+void play_to_end(Session& session) {
+  while (session.rounds_done() < session.rounds()) {
+    session.play();
+  }
+}
+
+// What a run ends with, apart from its times and how it was executed.
+Json end_of(const Session& session) {
+  Json summary = make_summary(session);
+  for (const char* key : {"train_seconds", "wall_seconds", "lanes"}) {
+    summary.erase(key);
+  }
+  return summary;
+}
+
+class EveryMethod : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryMethod, EndsInTheSameBitsForOneTwoAndFiveLanes) {
+  const Experiment experiment = experiment_with(GetParam());
+  Session one(experiment, methods(), on_cpu(1), nullptr);
+  play_to_end(one);
+  for (const std::int64_t lanes : {2, 5}) {
+    Session more(experiment, methods(), on_cpu(lanes), nullptr);
+    play_to_end(more);
+    EXPECT_EQ(hashes(more.history()), hashes(one.history())) << lanes << " lanes";
+    EXPECT_EQ(end_of(more), end_of(one)) << lanes << " lanes";
+  }
+}
+
+TEST_P(EveryMethod, ContinuesFromACheckpointOfAnyRound) {
+  const TestFolder folder;
+  const Experiment experiment = experiment_with(GetParam());
+  Session calm(experiment, methods(), on_cpu(), nullptr);
+  play_to_end(calm);
+  Session running(experiment, methods(), on_cpu(), nullptr);
+  for (std::int64_t round = 1; round < calm.rounds(); ++round) {
+    running.play();
+    const std::filesystem::path place = folder / std::to_string(round);
+    save_checkpoint(place, running.checkpoint());
+    Session resumed(experiment, methods(), on_cpu(), nullptr);
+    resumed.restore(*load_checkpoint(place, experiment.hash(), resumed.engine().layout()));
+    play_to_end(resumed);
+    EXPECT_EQ(hashes(resumed.history()), hashes(calm.history())) << "resumed after " << round;
+    EXPECT_EQ(end_of(resumed), end_of(calm)) << "resumed after " << round;
+  }
+}
+
+TEST_P(EveryMethod, AnInterruptedRoundLeavesNoTrace) {
+  const Experiment experiment = experiment_with(GetParam());
+  Session calm(experiment, methods(), on_cpu(), nullptr);
+  play_to_end(calm);
+  std::atomic<bool> stop = false;
+  Session session(experiment, methods(), on_cpu(), &stop);
+  while (session.rounds_done() < session.rounds()) {
+    stop = true;
+    EXPECT_THROW(session.play(), Interrupted);
+    stop = false;
+    session.play();
+  }
+  EXPECT_EQ(hashes(session.history()), hashes(calm.history()));
+  EXPECT_EQ(end_of(session), end_of(calm));
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  const Registry registry = builtin_methods();
+  for (const MethodInfo& info : registry.all()) {
+    names.push_back(info.name);
+  }
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryMethod, ::testing::ValuesIn(all_names()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace winnow

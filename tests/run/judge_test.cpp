@@ -1,0 +1,75 @@
+#include "winnow/run/judge.h"
+
+#include <gtest/gtest.h>
+
+#include "run/small_run.h"
+
+namespace winnow {
+namespace {
+
+// Two clients with four samples each; client 1 has two wrong labels.
+World two_clients() {
+  DataSet data = tiny_data(8, 4);
+  data.train.labels = {0, 1, 2, 0, 0, 1, 2, 0};
+  std::vector<ClientData> clients{{{0, 1, 2, 3}, {0, 1, 2, 0}}, {{4, 5, 6, 7}, {1, 1, 2, 2}}};
+  Ledger ledger(1, 8, 2);
+  ledger.add(LedgerClient{.client = 1, .name = "test", .wrong = 2, .samples = 4, .noisy = true});
+  ledger.add(LedgerSample{.client = 1, .sample = 4, .from = 0, .to = 1});
+  ledger.add(LedgerSample{.client = 1, .sample = 7, .from = 0, .to = 2});
+  return {std::move(data), std::move(clients), std::move(ledger)};
+}
+
+TEST(Judge, SaysNothingWhereNothingIsClaimed) {
+  EXPECT_EQ(judge(two_clients(), {}, {}), Json::object());
+  EXPECT_EQ(judge_scores(two_clients(), {}), Json::object());
+  EXPECT_EQ(judge_selection(two_clients(), {}, {0, 1}), std::nullopt);
+}
+
+TEST(Judge, MeasuresDetectionAgainstTheLedger) {
+  const Json json = judge(two_clients(), {.flagged = std::vector<std::int64_t>{0, 1}}, {});
+  EXPECT_EQ(json.at("detection").at("precision"), 0.5);
+  EXPECT_EQ(json.at("detection").at("recall"), 1.0);
+}
+
+TEST(Judge, MeasuresNoiseLevelsAgainstTheLabelsInUse) {
+  const World world = two_clients();
+  const Findings findings{.noise_levels = {{0, 0.1}, {1, 0.5}}};
+  EXPECT_NEAR(judge(world, findings, {}).at("noise_level_error").get<double>(), 0.05, 1e-12);
+  Memories memories;
+  memories[1].labels = Labels{0, 1, 2, 2};  // one of two repaired
+  const Json json = judge(world, findings, memories);
+  EXPECT_NEAR(json.at("noise_level_error").get<double>(), (0.1 + 0.25) / 2, 1e-12);
+  EXPECT_EQ(json.at("relabel").at("wrong_to_right"), 1);
+  EXPECT_EQ(json.at("relabel").at("right_to_wrong"), 0);
+  EXPECT_EQ(json.at("relabel").at("wrong_before"), 2);
+  EXPECT_EQ(json.at("relabel").at("wrong_now"), 1);
+}
+
+// spec: partitions M: the mean over the clients that chose
+TEST(Judge, SelectionIsTheMeanOverTheClientsThatChose) {
+  Memories memories;
+  memories[0].selected = std::vector<bool>{true, true, false, false};  // LP 1, LR 1/2
+  memories[1].selected = std::vector<bool>{true, true, true, false};   // LP 2/3, LR 1
+  const auto both = judge_selection(two_clients(), memories, {0, 1});
+  ASSERT_TRUE(both);
+  EXPECT_NEAR(both->label_precision, (1.0 + 2.0 / 3.0) / 2, 1e-12);
+  EXPECT_NEAR(both->label_recall, 0.75, 1e-12);
+  EXPECT_NEAR(judge_selection(two_clients(), memories, {1})->label_recall, 1.0, 1e-12);
+}
+
+TEST(Judge, ScoresAreComparedWithTheNoise) {
+  const Json json = judge_scores(
+      two_clients(), {.scores = {{"lid", {{0, 1.0}, {1, 3.0}}},
+                                 {"odd", {{0, std::numeric_limits<double>::quiet_NaN()}}}}});
+  EXPECT_EQ(json.at("lid").at("by_client"), (Json{{"0", 1.0}, {"1", 3.0}}));
+  EXPECT_NEAR(json.at("lid").at("correlation_with_noise").get<double>(), 1.0, 1e-12);
+  EXPECT_EQ(json.at("lid").at("roc_area"), 1.0);
+  EXPECT_EQ(json.at("odd"), (Json{{"by_client", Json::object()}}));
+}
+
+TEST(Judge, NoiseSharesCountWrongLabels) {
+  EXPECT_EQ(noise_shares(two_clients()), (std::vector<double>{0.0, 0.5}));
+}
+
+}  // namespace
+}  // namespace winnow
