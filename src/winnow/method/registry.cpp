@@ -4,12 +4,19 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
+#include "winnow/method/clipfl/clipfl.h"
 #include "winnow/method/fedavg/fedavg.h"
+#include "winnow/method/fedavgm/fedavgm.h"
 #include "winnow/method/fedcorr/fedcorr.h"
 #include "winnow/method/fedncl/fedncl.h"
+#include "winnow/method/fednova/fednova.h"
+#include "winnow/method/fedns/fedns.h"
+#include "winnow/method/fedopt/fedopt.h"
 #include "winnow/method/fedprox/fedprox.h"
+#include "winnow/method/fedrn/fedrn.h"
 #include "winnow/method/method.h"
 #include "winnow/method/oracle/oracle.h"
+#include "winnow/method/trimmed_mean/trimmed_mean.h"
 
 namespace winnow {
 
@@ -33,11 +40,22 @@ const MethodInfo& Registry::find(const std::string& name) const {
 
 Registry builtin_methods() {
   Registry registry;
+  // In groups, as `winnow list methods` shows them.
+  registry.add(fedcorr_info());
+  registry.add(fedrn_info());
+  registry.add(clipfl_info());
+  registry.add(fedns_info());
+  registry.add(fedncl_info());
   registry.add(fedavg_info());
   registry.add(fedprox_info());
-  registry.add(fedcorr_info());
-  registry.add(fedncl_info());
+  registry.add(fednova_info());
+  registry.add(fedavgm_info());
+  registry.add(fedadam_info());
+  registry.add(fedyogi_info());
+  registry.add(fedadagrad_info());
+  registry.add(trimmed_mean_info());
   registry.add(oracle_info());
+  registry.add(fedns_oracle_flags_info());
   return registry;
 }
 

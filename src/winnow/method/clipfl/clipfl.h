@@ -1,0 +1,56 @@
+// ClipFL (spec: label-noise C): the server tries every uploaded model on a validation set of its
+// own, counts how often each client falls below the best, and after some rounds dismisses the worst
+// for good. It wraps any base method and asks nothing new of the clients.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "winnow/method/base_choice.h"
+#include "winnow/method/clipfl/ncs_ledger.h"
+#include "winnow/method/method.h"
+
+namespace winnow {
+
+// Phase I (screening) lasts `pre_rounds` rounds; phase II (pruning) is the start of the round after
+// them; phase III is the base method over the clients that remain. Holds the uploads of one round
+// in phase I.
+class ClipFL : public Method {
+ public:
+  void declare(Params& params) override;
+  void check(const Setting& setting) const override;
+  std::unique_ptr<ClientSide> client_side() const override;
+  std::vector<Schema> schemas() const override;
+  void play(std::int64_t round, Server& server) override;
+  // Flagged are the pruned clients, once there was a phase II.
+  Findings findings() const override;
+  void save(Archive& archive) const override;
+  void load(const Archive& archive) override;
+
+ private:
+  std::int64_t prune_count(std::int64_t clients) const;
+  void prune(Server& server);
+  // The clients a round may choose from, ascending.
+  std::vector<std::int64_t> remaining(const Fleet& fleet) const;
+  void play_screening(std::int64_t round, const std::vector<std::int64_t>& chosen, Server& server);
+  // Measures the uploads, brings the ledger up to date and returns who fell below the best.
+  std::set<std::int64_t> judge(const std::vector<std::int64_t>& chosen,
+                               const std::vector<Upload>& uploads, Server& server);
+
+  BaseChoice base_;
+  std::int64_t pre_rounds_ = 80;
+  std::int64_t keep_ = 5;
+  double prune_ = 0.5;
+  std::string fuse_ = "kept";
+  std::string tie_ = "ratio";
+
+  // Lasts between rounds.
+  NcsLedger ledger_;
+  std::optional<std::set<std::int64_t>> pruned_;  // nothing before phase II
+};
+
+MethodInfo clipfl_info();
+
+}  // namespace winnow

@@ -1,0 +1,53 @@
+#include "winnow/method/fedavgm/fedavgm.h"
+
+#include <ATen/ATen.h>
+
+namespace winnow {
+namespace {
+
+constexpr const char* kVelocity = "fedavgm.velocity";
+
+}  // namespace
+
+void FedAvgM::declare(Params& params) {
+  params.add("lr", lr_, "learning rate of the server").at_least(0).source("spec: baselines 5");
+  params.add("momentum", momentum_, "momentum of the server; 0 with lr = 1 is FedAvg")
+      .range(0, 0.9999)
+      .source("spec: baselines 5; Flower's default is 0");
+}
+
+void FedAvgM::begin(const State& global) {
+  BaseMethod::begin(global);
+  start_ = global.parameters().to(at::kDouble);
+}
+
+State FedAvgM::finish() {
+  State next = BaseMethod::finish();
+  const at::Tensor gradient = start_ - next.parameters();
+  velocity_ =
+      velocity_.defined() ? momentum_ * velocity_.to(gradient.device()) + gradient : gradient;
+  // The neutral setting is FedAvg bit for bit: w - (w - mean) could differ from it by rounding.
+  if (momentum_ != 0.0 || lr_ != 1.0) {
+    next.parameters().copy_(start_ - lr_ * velocity_);
+  }
+  start_.reset();
+  return next;
+}
+
+void FedAvgM::save(Archive& archive) const {
+  if (velocity_.defined()) {
+    archive.tensors[kVelocity] = velocity_;
+  }
+}
+
+void FedAvgM::load(const Archive& archive) {
+  const auto saved = archive.tensors.find(kVelocity);
+  velocity_ = saved == archive.tensors.end() ? at::Tensor() : saved->second;
+}
+
+MethodInfo fedavgm_info() {
+  return {"fedavgm", "base", "FedAvg with momentum at the server",
+          [] { return std::make_unique<FedAvgM>(); }};
+}
+
+}  // namespace winnow

@@ -1,0 +1,27 @@
+// FedNS's client side: the base method's training, then, where the server asks for it, the score of
+// the trained model (spec: input-noise 1.2).
+#pragma once
+
+#include <memory>
+
+#include "winnow/federation/client.h"
+#include "winnow/method/fedns/score.h"
+
+namespace winnow {
+
+// Answers "train_score", which has the fields of the base's "train", with "train_score_done": the
+// base's "train_done" and then "score" and, with `send_norms`, "norms". Every other kind is the
+// base's. Keeps no memory.
+class ScoringClient final : public ClientSide {
+ public:
+  ScoringClient(std::unique_ptr<ClientSide> base, ScoreRule rule, bool send_norms);
+
+  Message handle(const Message& task, ClientContext& context) const override;
+
+ private:
+  std::unique_ptr<ClientSide> base_;
+  ScoreRule rule_;
+  bool send_norms_;
+};
+
+}  // namespace winnow
