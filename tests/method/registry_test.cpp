@@ -26,7 +26,7 @@ TEST(Registry, SuggestsTheNameThatWasMeant) {
   EXPECT_EQ(error_text([&] { registry.find("fedpros"); }),
             "unknown method 'fedpros' | did you mean 'fedprox'?");
   EXPECT_THAT(error_text([&] { registry.find("gradient descent"); }),
-              testing::StartsWith("unknown method 'gradient descent' | known: fedavg, fedprox"));
+              testing::StartsWith("unknown method 'gradient descent' | known: fedcorr, fedrn"));
   EXPECT_EQ(error_kind([&] { registry.find(""); }), ErrorKind::experiment);
 }
 
