@@ -13,10 +13,13 @@
 #include "winnow/base/error.h"
 
 namespace winnow {
+namespace {
 
-pid_t start_child(const std::vector<std::string>& arguments, const std::filesystem::path& log) {
+// `name` is what the child is called in its own argument list.
+pid_t start(const std::string& file, const std::string& name,
+            const std::vector<std::string>& arguments, const std::filesystem::path& log) {
   // Everything that allocates happens before the fork.
-  std::vector<std::string> words{"winnow"};
+  std::vector<std::string> words{name};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) {
@@ -37,7 +40,7 @@ pid_t start_child(const std::vector<std::string>& arguments, const std::filesyst
     }
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
-    ::execv("/proc/self/exe", argv.data());
+    ::execvp(file.c_str(), argv.data());
     ::_exit(127);
   }
   ::close(output);
@@ -45,6 +48,17 @@ pid_t start_child(const std::vector<std::string>& arguments, const std::filesyst
     throw Error(ErrorKind::run, fmt::format("cannot start a process: {}", std::strerror(errno)));
   }
   return child;
+}
+
+}  // namespace
+
+pid_t start_child(const std::vector<std::string>& arguments, const std::filesystem::path& log) {
+  return start("/proc/self/exe", "winnow", arguments, log);
+}
+
+pid_t start_program(const std::string& program, const std::vector<std::string>& arguments,
+                    const std::filesystem::path& log) {
+  return start(program, program, arguments, log);
 }
 
 std::optional<int> poll_child(pid_t child) {

@@ -70,6 +70,7 @@ void RuntimeFlags::add_to(CLI::App& command) {
   command
       .add_option("--lanes", runtime.lanes, "trainers working side by side (default: one per core)")
       ->check(CLI::Range(1, 1024));
+  command.add_option("--precision", runtime.precision, "of a GPU: fp32, tf32, bf16 or auto (tf32)");
   command.add_option("--device", runtime.device, "cpu, cuda, cuda:N or auto")
       ->capture_default_str();
   command.add_flag("-q,--quiet", quiet, "no progress");
@@ -115,6 +116,7 @@ int run_program(int argc, const char* const* argv, const Registry& registry) {
   add_list_command(app, program);
   add_describe_command(app, program);
   add_inspect_command(app, program);
+  add_bench_command(app, program);
   try {
     check_command(app, argc, argv);
     app.parse(argc, const_cast<char**>(argv));

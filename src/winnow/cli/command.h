@@ -43,5 +43,6 @@ void add_table_command(CLI::App& app, Program& program);
 void add_list_command(CLI::App& app, Program& program);
 void add_describe_command(CLI::App& app, Program& program);
 void add_inspect_command(CLI::App& app, Program& program);
+void add_bench_command(CLI::App& app, Program& program);
 
 }  // namespace winnow

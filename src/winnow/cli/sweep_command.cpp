@@ -161,7 +161,8 @@ class SweepExecution {
     if (lanes > 0) {
       arguments.insert(arguments.end(), {"--lanes", std::to_string(lanes)});
     }
-    arguments.insert(arguments.end(), {"--device", flags_.runtime.runtime.device, "--quiet"});
+    arguments.insert(arguments.end(), {"--device", flags_.runtime.runtime.device, "--precision",
+                                       flags_.runtime.runtime.precision, "--quiet"});
     running_.push_back({&run, start_child(arguments, log_of(run))});
   }
 

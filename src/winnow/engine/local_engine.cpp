@@ -35,6 +35,7 @@ LocalEngine::LocalEngine(const DataSet& data, std::vector<ClientData> clients, c
                          const TrainOptions& train, const LocalEngineOptions& options,
                          const std::atomic<bool>* stop)
     : train_(train),
+      precision_(options.precision),
       seed_(options.seed),
       clients_(std::move(clients)),
       train_feed_(data.train.images, data.normalisation, options.resize, options.device),
@@ -45,8 +46,10 @@ LocalEngine::LocalEngine(const DataSet& data, std::vector<ClientData> clients, c
     validation_.emplace(data.validation, data.normalisation, options.resize, options.device);
   }
   for (std::int64_t lane = 0; lane < options.lanes; ++lane) {
-    lanes_.push_back(std::make_unique<Lane>(net.make(shape_of(data, options.resize)), train_feed_,
-                                            options.augment, stop));
+    const NetShape shape = shape_of(data, options.resize);
+    lanes_.push_back(std::make_unique<Lane>(net.make(shape), train_feed_, options.augment, stop,
+                                            options.device.is_cuda() ? net.make(shape) : nullptr,
+                                            options.precision == Precision::bf16));
   }
 }
 
@@ -102,7 +105,7 @@ void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
     const std::int64_t client = job.order->client;
     ClientContext context(client, clients_[static_cast<std::size_t>(client)], job.memory,
                           *lanes_[worker], train_, seed_);
-    job.reply = side_->handle(job.order->task, context);
+    lanes_[worker]->on_stream([&] { job.reply = side_->handle(job.order->task, context); });
     job.steps = context.steps();
   };
   const auto take = [&](std::size_t item) {
@@ -117,9 +120,11 @@ void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
       pending_[job.order->client] = std::move(job.memory);
     }
     fold(job.order->client, *job.reply);
+    wait_for(device());  // before the lane may reuse what the reply held
     job.reply.reset();
   };
   const auto started = std::chrono::steady_clock::now();
+  wait_for(device());  // tasks may hold what this thread has only asked for
   pool_.run(jobs.size(), work, take);
   traffic_.train_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
@@ -135,13 +140,16 @@ std::vector<Score> LocalEngine::score(const std::vector<State>& models, const Me
     const std::size_t start = item % pieces * piece;
     const std::size_t size = std::min(piece, count - start);
     Lane& lane = *lanes_[worker];
-    lane.load(models[item / pieces]);
-    scores[item] = lane.score(measure.feed,
-                              {std::span(measure.samples).subspan(start, size),
-                               std::span(measure.labels).subspan(start, size)},
-                              train_.eval_batch);
+    lane.on_stream([&] {
+      lane.load(models[item / pieces]);
+      scores[item] = lane.score(measure.feed,
+                                {std::span(measure.samples).subspan(start, size),
+                                 std::span(measure.labels).subspan(start, size)},
+                                train_.eval_batch);
+    });
   };
   std::vector<Score> totals(models.size());
+  wait_for(device());
   pool_.run(scores.size(), work, [&](std::size_t item) { totals[item / pieces] += scores[item]; });
   return totals;
 }

@@ -16,9 +16,17 @@
 
 namespace winnow {
 
+// How products are computed on a GPU; a CPU always uses float32.
+enum class Precision {
+  fp32,
+  tf32,  // float32 with tensor cores, 10 bits of mantissa in products
+  bf16,  // bfloat16 training over float32 master weights; scoring as tf32
+};
+
 struct LocalEngineOptions {
   std::int64_t lanes = 1;
   at::Device device = at::kCPU;
+  Precision precision = Precision::fp32;
   bool augment = false;
   std::int64_t resize = 0;
   std::uint64_t seed = 0;
@@ -50,6 +58,7 @@ class LocalEngine : public Fleet {
   const LayoutPtr& layout() const { return lanes_.front()->layout(); }
   std::int64_t lanes() const { return static_cast<std::int64_t>(lanes_.size()); }
   at::Device device() const { return train_feed_.device(); }
+  Precision precision() const { return precision_; }
 
   // Returns the clients whose memory changed, ascending.
   std::vector<std::int64_t> commit();
@@ -65,6 +74,7 @@ class LocalEngine : public Fleet {
   const ClientMemory* memory_of(std::int64_t client) const;
 
   TrainOptions train_;
+  Precision precision_;
   std::uint64_t seed_;
   std::vector<ClientData> clients_;
   Feed train_feed_;

@@ -20,9 +20,9 @@ void keep_one_thread_per_operation() {
   at::get_num_threads();
 }
 
-void use_full_precision_on_gpu() {
-  at::globalContext().setAllowTF32CuDNN(false);
-  at::globalContext().setAllowTF32CuBLAS(false);
+void allow_tf32_on_gpu(bool allow) {
+  at::globalContext().setAllowTF32CuDNN(allow);
+  at::globalContext().setAllowTF32CuBLAS(allow);
 }
 
 }  // namespace winnow

@@ -11,7 +11,7 @@ void use_one_thread_per_operation();
 // every thread that computes calls this once before it starts; further calls cost nothing.
 void keep_one_thread_per_operation();
 
-// Exact float32 products on a GPU, so that it can be compared with a CPU.
-void use_full_precision_on_gpu();
+// Whether products on a GPU may use TF32; without it a GPU can be compared with a CPU.
+void allow_tf32_on_gpu(bool allow);
 
 }  // namespace winnow

@@ -54,8 +54,8 @@ at::Tensor Linear::operator()(const at::Tensor& x, const Pass& /*pass*/) const {
 
 BatchNorm::BatchNorm(Weights& weights, const std::string& name, std::int64_t channels,
                      Statistics statistics)
-    : weight(weights.add(name + ".weight", {channels}, init::ones())),
-      bias(weights.add(name + ".bias", {channels}, init::zeros())) {
+    : weight(weights.add(name + ".weight", {channels}, init::ones(), SlotKind::parameter, true)),
+      bias(weights.add(name + ".bias", {channels}, init::zeros(), SlotKind::parameter, true)) {
   if (statistics == Statistics::running) {
     running_mean = weights.add(name + ".running_mean", {channels}, init::zeros(), SlotKind::buffer);
     running_var = weights.add(name + ".running_var", {channels}, init::ones(), SlotKind::buffer);

@@ -7,8 +7,8 @@
 namespace winnow {
 
 const at::Tensor* Weights::add(std::string name, std::vector<std::int64_t> shape, Init init,
-                               SlotKind kind) {
-  declared_.push_back({{std::move(name), std::move(shape), kind, 0, 0}, std::move(init), {}});
+                               SlotKind kind, bool precise) {
+  declared_.push_back({{std::move(name), std::move(shape), kind, 0, 0}, std::move(init), precise});
   return &declared_.back().tensor;
 }
 
@@ -37,6 +37,36 @@ void Weights::bind(const at::Tensor& flat, const at::Tensor& gradient) {
           gradient.narrow(0, slot.offset, slot.size).view(slot.shape).detach();
     }
   }
+}
+
+void Weights::bind_copy(const at::Tensor& flat, const at::Tensor& copy, bool channels_last) {
+  const LayoutPtr layout = this->layout();
+  for (Declared& declared : declared_) {
+    const Slot& slot = *layout->find(declared.slot.name);
+    const bool is_parameter = slot.kind == SlotKind::parameter;
+    const bool from_copy =
+        is_parameter && (copy.scalar_type() == flat.scalar_type() || !declared.precise);
+    const at::Tensor values = (from_copy ? copy : flat).narrow(0, slot.offset, slot.size);
+    if (from_copy && channels_last && slot.shape.size() == 4) {
+      const auto& shape = slot.shape;
+      declared.tensor =
+          values.view({shape[0], shape[2], shape[3], shape[1]}).permute({0, 3, 1, 2}).detach();
+    } else {
+      declared.tensor = values.view(slot.shape).detach();
+    }
+    declared.tensor.set_requires_grad(is_parameter);
+  }
+}
+
+std::vector<std::pair<Slot, at::Tensor>> Weights::parameters() const {
+  std::vector<std::pair<Slot, at::Tensor>> found;
+  const LayoutPtr layout = this->layout();
+  for (const Declared& declared : declared_) {
+    if (declared.slot.kind == SlotKind::parameter) {
+      found.emplace_back(*layout->find(declared.slot.name), declared.tensor);
+    }
+  }
+  return found;
 }
 
 State Weights::initial(std::uint64_t seed) const {

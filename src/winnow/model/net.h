@@ -25,8 +25,9 @@ class Weights {
  public:
   // Declares a tensor and returns where it will be; the pointer stays valid for the object's life.
   // The tensor is undefined until bind().
+  // A `precise` parameter stays float32 when the others are held in bfloat16.
   const at::Tensor* add(std::string name, std::vector<std::int64_t> shape, Init init,
-                        SlotKind kind = SlotKind::parameter);
+                        SlotKind kind = SlotKind::parameter, bool precise = false);
 
   // The layout of everything declared so far; call when the network is complete.
   LayoutPtr layout() const;
@@ -34,6 +35,14 @@ class Weights {
   // Makes every tensor a view of `flat`, and every gradient a view of `gradient` (same device, at
   // least layout()->parameters() values). An undefined `gradient` binds for inference only.
   void bind(const at::Tensor& flat, const at::Tensor& gradient);
+  // Makes parameters views of `copy` instead, a buffer as long as `flat` that somebody keeps equal
+  // to it, and everything else views of `flat`. With `channels_last`, the weights of convolutions
+  // lie in the copy in that order. A bfloat16 copy leaves precise parameters in `flat`. No gradient
+  // views are made.
+  void bind_copy(const at::Tensor& flat, const at::Tensor& copy, bool channels_last);
+
+  // The bound parameters in the order of the layout.
+  std::vector<std::pair<Slot, at::Tensor>> parameters() const;
 
   // Fresh values from a stream per tensor, keyed by seed and name: independent of device and order.
   State initial(std::uint64_t seed) const;
@@ -42,7 +51,8 @@ class Weights {
   struct Declared {
     Slot slot;
     Init init;
-    at::Tensor tensor;
+    bool precise = false;
+    at::Tensor tensor = {};
   };
   std::deque<Declared> declared_;
 };

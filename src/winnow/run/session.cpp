@@ -19,17 +19,19 @@ std::int64_t choose_lanes(std::int64_t wanted, at::Device device) {
   if (wanted > 0) {
     return wanted;
   }
-  return device.is_cpu() ? std::max<std::int64_t>(1, std::thread::hardware_concurrency()) : 1;
+  return device.is_cpu() ? std::max<std::int64_t>(1, std::thread::hardware_concurrency())
+                         : kGpuLanes;
 }
 
 std::unique_ptr<LocalEngine> make_engine(const Experiment& experiment, const World& world,
                                          const Runtime& runtime, const std::atomic<bool>* stop) {
   use_one_thread_per_operation();
-  use_full_precision_on_gpu();
   const NetInfo& net = find_net(experiment.model.name);
   LocalEngineOptions options;
   options.device = choose_device(runtime.device);
   options.lanes = choose_lanes(runtime.lanes, options.device);
+  options.precision = choose_precision(runtime.precision, options.device);
+  allow_tf32_on_gpu(options.precision != Precision::fp32);
   options.augment = world.data.augment;
   options.resize = experiment.model.resize > 0 ? experiment.model.resize : net.resize;
   options.seed = experiment.seed;
@@ -38,6 +40,35 @@ std::unique_ptr<LocalEngine> make_engine(const Experiment& experiment, const Wor
 }
 
 }  // namespace
+
+std::string precision_name(Precision precision) {
+  switch (precision) {
+    case Precision::tf32:
+      return "tf32";
+    case Precision::bf16:
+      return "bf16";
+    default:
+      return "fp32";
+  }
+}
+
+Precision choose_precision(const std::string& name, at::Device device) {
+  if (name == "auto") {
+    return device.is_cpu() ? Precision::fp32 : Precision::tf32;
+  }
+  if (name == "fp32") {
+    return Precision::fp32;
+  }
+  if (name != "tf32" && name != "bf16") {
+    throw Error(ErrorKind::usage,
+                fmt::format("--precision {}: expected fp32, tf32, bf16 or auto", name));
+  }
+  if (device.is_cpu()) {
+    throw Error(ErrorKind::usage, fmt::format("--precision {}: a CPU computes in fp32", name),
+                "leave --precision out, or use --device cuda");
+  }
+  return name == "tf32" ? Precision::tf32 : Precision::bf16;
+}
 
 at::Device choose_device(const std::string& name) {
   const bool has_cuda = torch::cuda::is_available();

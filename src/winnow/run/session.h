@@ -17,9 +17,17 @@ namespace winnow {
 
 // How to execute; has no influence on the result of a CPU run.
 struct Runtime {
-  std::int64_t lanes = 0;       // 0: one per core on a CPU, one on a GPU
-  std::string device = "auto";  // cpu, cuda, cuda:N, auto
+  std::int64_t lanes = 0;          // 0: one per core on a CPU, kGpuLanes on a GPU
+  std::string device = "auto";     // cpu, cuda, cuda:N, auto
+  std::string precision = "auto";  // fp32, tf32, bf16; auto: fp32 on a CPU, tf32 on a GPU
 };
+
+// Lanes that keep one GPU busy with small batches; more gain nothing (docs/performance.md).
+inline constexpr std::int64_t kGpuLanes = 10;
+
+std::string precision_name(Precision precision);
+// Throws Error(kind usage) for a precision that is unknown, or that the device has not.
+Precision choose_precision(const std::string& name, at::Device device);
 
 // Throws Error(kind usage) for a device that is unknown or not there.
 at::Device choose_device(const std::string& name);

@@ -62,6 +62,7 @@ Json make_summary(const Session& session) {
                {"version", build_info::kVersion},
                {"libtorch", TORCH_VERSION},
                {"device", session.engine().device().str()},
+               {"precision", precision_name(session.engine().precision())},
                {"lanes", session.engine().lanes()},
                {"noise", noise_summary(session.world())}};
   if (experiment.truth != Truth::none) {

@@ -71,10 +71,14 @@ at::Tensor Feed::batch(const at::Tensor& index, const Jitter& jitter, at::Tensor
   } else {
     images = make_on_device(index, jitter);
   }
-  if (resize_ > 0 && (images.size(2) != resize_ || images.size(3) != resize_)) {
-    images = at::upsample_bilinear2d(images, {resize_, resize_}, /*align_corners=*/false);
+  return resized(images);
+}
+
+at::Tensor Feed::resized(const at::Tensor& images) const {
+  if (resize_ == 0 || (images.size(2) == resize_ && images.size(3) == resize_)) {
+    return images;
   }
-  return images;
+  return at::upsample_bilinear2d(images, {resize_, resize_}, /*align_corners=*/false);
 }
 
 void Feed::fill_on_cpu(const at::Tensor& index, const Jitter& jitter, at::Tensor& out) const {

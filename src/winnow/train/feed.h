@@ -29,7 +29,17 @@ class Feed {
   // calls where it fits, so a returned tensor is valid until the next call with it.
   at::Tensor batch(const at::Tensor& index, const Jitter& jitter, at::Tensor& buffer) const;
 
+  // Scaled to the size networks are fed with, where that is another one.
+  at::Tensor resized(const at::Tensor& images) const;
+
   at::Device device() const { return images_.device(); }
+  // The stored bytes [count, channels, height, width] and, per channel, how they are normalised:
+  // byte * scale + shift.
+  const at::Tensor& images() const { return images_; }
+  const at::Tensor& scale() const { return scale_; }
+  const at::Tensor& shift() const { return shift_; }
+  std::int64_t stored_height() const { return images_.size(2); }
+  std::int64_t stored_width() const { return images_.size(3); }
   std::int64_t channels() const { return images_.size(1); }
   std::int64_t height() const { return resize_ > 0 ? resize_ : images_.size(2); }
   std::int64_t width() const { return resize_ > 0 ? resize_ : images_.size(3); }

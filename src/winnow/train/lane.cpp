@@ -40,8 +40,10 @@ Score& Score::operator+=(const Score& other) {
   return *this;
 }
 
-Lane::Lane(std::unique_ptr<Net> net, const Feed& feed, bool augment, const std::atomic<bool>* stop)
+Lane::Lane(std::unique_ptr<Net> net, const Feed& feed, bool augment, const std::atomic<bool>* stop,
+           std::unique_ptr<Net> trainer, bool low)
     : net_(std::move(net)),
+      trainer_(std::move(trainer)),
       feed_(&feed),
       augment_(augment),
       stop_(stop),
@@ -51,6 +53,17 @@ Lane::Lane(std::unique_ptr<Net> net, const Feed& feed, bool augment, const std::
       velocity_(at::zeros_like(gradient_)),
       dropout_(make_generator(feed.device())) {
   net_->weights().bind(state_.flat, gradient_);
+  if (trainer_ != nullptr) {
+    gpu_ = std::make_unique<GpuTrainer>(*trainer_, feed, state_, low, dropout_);
+  }
+}
+
+void Lane::on_stream(const std::function<void()>& work) const {
+  if (gpu_ != nullptr) {
+    gpu_->on_stream(work);
+  } else {
+    work();
+  }
 }
 
 void Lane::check_stop() const {
@@ -75,54 +88,48 @@ std::pair<std::int64_t, std::int64_t> Lane::head_range() const {
   return {weight.offset, weight.size + bias.size};
 }
 
-at::Tensor Lane::step_loss(const Plan& plan, std::size_t number, const TrainOptions& options,
-                           bool head_only) {
+Batch Lane::make_batch(const Plan& plan, std::size_t number) {
   const auto [start, size] = plan.batches[number];
   const auto slice = [start = start, size = size](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.narrow(0, start, size) : tensor;
   };
   at::Tensor images = feed_->batch(slice(plan.index), slice(plan.jitter), input_);
   const at::Tensor labels = slice(plan.label);
-  const Pass pass{.training = true, .dropout = &dropout_};
-  const auto forward = [&](const at::Tensor& input) {
-    if (!head_only) {
-      return net_->forward(input, pass);
-    }
-    at::Tensor features;
-    {
-      const c10::NoGradGuard frozen;
-      features = net_->features(input, pass);
-    }
-    return net_->logits(features);
-  };
-  const auto loss = [&](const at::Tensor& logits, const at::Tensor& targets) {
-    return smoothed_cross_entropy(logits, targets, options.label_smoothing, options.temperature);
-  };
   if (!plan.partner.defined()) {
-    return loss(forward(images), labels);
+    return {images, labels, {}, {}};
   }
   // Mixup, one lambda per batch (spec: label-noise A.3).
   const at::Tensor partner = slice(plan.partner);
   const at::Tensor lambda = plan.lambda.select(0, static_cast<std::int64_t>(number));
-  const at::Tensor mixed =
-      images.mul(lambda).add_(images.index_select(0, partner).mul_(1 - lambda));
-  const at::Tensor logits = forward(mixed);
-  return loss(logits, labels) * lambda +
-         loss(logits, labels.index_select(0, partner)) * (1 - lambda);
+  return {images.mul(lambda).add_(images.index_select(0, partner).mul_(1 - lambda)), labels,
+          labels.index_select(0, partner), lambda};
 }
 
-TrainOutcome Lane::train(const State& start, const LocalSet& set, const TrainOptions& options,
-                         const LocalRule& rule, const TrainKey& key) {
-  if (set.size() == 0) {
-    return {.state = start.clone()};
+at::Tensor Lane::batch_loss(const Batch& batch, const TrainOptions& options, bool head_only) const {
+  const Pass pass{.training = true, .dropout = &dropout_};
+  at::Tensor logits;
+  if (head_only) {
+    at::Tensor features;
+    {
+      const c10::NoGradGuard frozen;
+      features = trainer().features(batch.images, pass);
+    }
+    logits = trainer().logits(features);
+  } else {
+    logits = trainer().forward(batch.images, pass);
   }
-  load(start);
-  gradient_.zero_();
-  dropout_.set_current_seed(
-      stream_key(key.seed, "dropout",
-                 {static_cast<std::uint64_t>(key.round), static_cast<std::uint64_t>(key.client)}));
-  const Plan plan = make_plan(set, options, augment_, key).to(feed_->device());
-  const double lr = options.lr * std::pow(options.lr_decay, static_cast<double>(key.round));
+  logits = logits.to(at::kFloat);
+  const auto loss = [&](const at::Tensor& targets) {
+    return smoothed_cross_entropy(logits, targets, options.label_smoothing, options.temperature);
+  };
+  if (!batch.lambda.defined()) {
+    return loss(batch.labels);
+  }
+  return loss(batch.labels) * batch.lambda + loss(batch.partner_labels) * (1 - batch.lambda);
+}
+
+at::Tensor Lane::train_on_cpu(const Plan& plan, const TrainOptions& options, double lr,
+                              const LocalRule& rule, const at::Tensor& start) {
   const SgdOptions plain{
       .lr = lr, .momentum = options.momentum, .weight_decay = options.weight_decay};
   SgdOptions pulled = plain;
@@ -131,37 +138,68 @@ TrainOutcome Lane::train(const State& start, const LocalSet& set, const TrainOpt
   const auto [first, count] =
       rule.head_only ? head_range() : std::pair(std::int64_t{0}, layout_->parameters());
   const auto trained = [first = first, count = count](const at::Tensor& flat) {
-    return flat.narrow(0, first, count);
+    return flat.defined() ? flat.narrow(0, first, count) : flat;
   };
-  const at::Tensor anchor =
-      rule.proximal != 0.0 ? trained(start.to(feed_->device()).flat) : at::Tensor();
+  const at::Tensor anchor = rule.proximal != 0.0 ? trained(start) : at::Tensor();
+  const at::Tensor drift = trained(rule.drift);
   at::Tensor weights = trained(state_.flat);
   at::Tensor gradient = trained(gradient_);
   at::Tensor velocity = trained(velocity_);
-  at::Tensor counters = state_.counters();
+  gradient_.zero_();
   const auto steps = static_cast<std::int64_t>(plan.batches.size());
-  const at::Tensor losses = at::empty({steps}, at::device(feed_->device()).dtype(at::kFloat));
+  const std::int64_t epoch = plan.index.numel() / options.epochs;
+  at::Tensor losses = at::empty({steps}, at::kFloat);
   for (std::int64_t step = 0; step < steps; ++step) {
     check_stop();
     const auto place = static_cast<std::size_t>(step);
-    const at::Tensor loss = step_loss(plan, place, options, rule.head_only);
+    const at::Tensor loss = batch_loss(make_batch(plan, place), options, rule.head_only);
     torch::autograd::backward({loss}, {});
-    const bool spared = rule.spare_first_batch && plan.batches[place].start % set.size() == 0;
-    sgd_step(weights, gradient, velocity, anchor, spared ? plain : pulled, step == 0);
-    if (counters.numel() > 0) {
-      counters.add_(1);
+    if (drift.defined()) {
+      gradient.add_(drift);
     }
-    losses.select(0, step).copy_(loss.detach());
+    const bool spared = rule.spare_first_batch && plan.batches[place].start % epoch == 0;
+    sgd_step(weights, gradient, velocity, anchor, spared ? plain : pulled, step == 0);
+    losses.data_ptr<float>()[step] = *loss.data_ptr<float>();
   }
-  TrainOutcome outcome{.state = state_.clone(), .steps = steps};
-  const at::Tensor measured = losses.cpu();
-  for (std::int64_t step = 0; step < steps; ++step) {
-    const double loss = measured.data_ptr<float>()[step];
+  return losses;
+}
+
+TrainOutcome Lane::train(const State& start, const LocalSet& set, const TrainOptions& options,
+                         const LocalRule& rule, const TrainKey& key) {
+  TrainOutcome outcome;
+  if (set.size() == 0) {
+    outcome.state = start.clone();
+    return outcome;
+  }
+  dropout_.set_current_seed(
+      stream_key(key.seed, "dropout",
+                 {static_cast<std::uint64_t>(key.round), static_cast<std::uint64_t>(key.client)}));
+  const Plan plan = make_plan(set, options, augment_, key);
+  const double lr = options.lr * std::pow(options.lr_decay, static_cast<double>(key.round));
+  outcome.steps = static_cast<std::int64_t>(plan.batches.size());
+  at::Tensor losses;
+  on_stream([&] {
+    load(start);
+    if (gpu_ != nullptr) {
+      losses = gpu_->train(
+          plan, options, lr, rule,
+          [&](const Batch& batch) { return batch_loss(batch, options, rule.head_only); },
+          [&] { check_stop(); });
+    } else {
+      losses = train_on_cpu(plan, options, lr, rule, start.flat);
+    }
+    if (layout_->counters() > 0) {
+      state_.counters().add_(outcome.steps);
+    }
+    outcome.state = state_.clone();
+    losses = losses.cpu();  // waits for the device, once
+  });
+  for (std::size_t step = 0; step < plan.batches.size(); ++step) {
+    const double loss = losses.data_ptr<float>()[step];
     outcome.step_loss += loss;
-    outcome.mean_loss +=
-        loss * static_cast<double>(plan.batches[static_cast<std::size_t>(step)].size);
+    outcome.mean_loss += loss * static_cast<double>(plan.batches[step].size);
   }
-  outcome.step_loss /= static_cast<double>(steps);
+  outcome.step_loss /= static_cast<double>(outcome.steps);
   outcome.mean_loss /= static_cast<double>(set.size() * options.epochs);
   return outcome;
 }

@@ -14,9 +14,10 @@
 
 #include "winnow/model/net.h"
 #include "winnow/train/feed.h"
+#include "winnow/train/gpu_trainer.h"
 #include "winnow/train/options.h"
 #include "winnow/train/plan.h"
-#include "winnow/train/sgd.h"
+#include "winnow/train/rule.h"
 
 namespace winnow {
 
@@ -24,14 +25,6 @@ namespace winnow {
 class Interrupted : public std::exception {
  public:
   const char* what() const noexcept override { return "interrupted"; }
-};
-
-// What one local training adds to the options of the experiment.
-struct LocalRule {
-  double proximal = 0.0;  // strength of the pull towards the model training starts from
-  Pull pull = Pull::square;
-  bool spare_first_batch = false;  // no pull in the first batch of every epoch
-  bool head_only = false;          // the body stays as it is, without a backward pass
 };
 
 struct TrainOutcome {
@@ -58,14 +51,20 @@ struct Score {
 class Lane {
  public:
   // `feed` gives the training images and must outlive the lane; `stop` too, when given: it is
-  // looked at before every step, and Interrupted is thrown once it is set.
+  // looked at before every step, and Interrupted is thrown once it is set. On a GPU training needs
+  // `trainer`, a second network like the first: it reads a copy of the weights in the layout and,
+  // with `low`, the bfloat16 that its kernels like best, while `net` does the scoring in float32.
   Lane(std::unique_ptr<Net> net, const Feed& feed, bool augment,
-       const std::atomic<bool>* stop = nullptr);
+       const std::atomic<bool>* stop = nullptr, std::unique_ptr<Net> trainer = nullptr,
+       bool low = false);
 
   // Trains a copy of `start` on `set`: fresh optimiser, `options.epochs` epochs. An empty set
   // returns `start` as it is. No host synchronisation inside a step.
   TrainOutcome train(const State& start, const LocalSet& set, const TrainOptions& options,
                      const LocalRule& rule, const TrainKey& key);
+
+  // Runs `work` on the lane's own stream of a GPU; on a CPU simply runs it.
+  void on_stream(const std::function<void()>& work) const;
 
   // Loads weights for the scoring calls below.
   void load(const State& state);
@@ -102,13 +101,19 @@ class Lane {
   const LayoutPtr& layout() const { return layout_; }
 
  private:
-  at::Tensor step_loss(const Plan& plan, std::size_t number, const TrainOptions& options,
-                       bool head_only);
+  Batch make_batch(const Plan& plan, std::size_t number);
+  at::Tensor batch_loss(const Batch& batch, const TrainOptions& options, bool head_only) const;
+  // All steps of a plan on the loaded model; returns the loss of each, on the device.
+  at::Tensor train_on_cpu(const Plan& plan, const TrainOptions& options, double lr,
+                          const LocalRule& rule, const at::Tensor& start);
   // First value and number of values of the head inside the flat parameters.
   std::pair<std::int64_t, std::int64_t> head_range() const;
   void check_stop() const;
 
+  const Net& trainer() const { return trainer_ ? *trainer_ : *net_; }
+
   std::unique_ptr<Net> net_;
+  std::unique_ptr<Net> trainer_;  // null: net_ does it
   const Feed* feed_;
   bool augment_;
   const std::atomic<bool>* stop_;
@@ -118,6 +123,7 @@ class Lane {
   at::Tensor velocity_;
   at::Tensor input_;  // reused by the feed
   at::Generator dropout_;
+  std::unique_ptr<GpuTrainer> gpu_;
 };
 
 }  // namespace winnow

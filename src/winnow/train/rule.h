@@ -1,0 +1,18 @@
+// What one local training adds to the options of the experiment.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "winnow/train/sgd.h"
+
+namespace winnow {
+
+struct LocalRule {
+  double proximal = 0.0;  // strength of the pull towards the model training starts from
+  Pull pull = Pull::square;
+  bool spare_first_batch = false;  // no pull in the first batch of every epoch
+  bool head_only = false;          // the body stays as it is, without a backward pass
+  at::Tensor drift = {};           // added to the gradient of every step, as long as the parameters
+};
+
+}  // namespace winnow

@@ -1,0 +1,72 @@
+#include "winnow/run/bench.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "testing/errors.h"
+#include "winnow/federation/selection.h"
+#include "winnow/model/net.h"
+
+namespace winnow {
+namespace {
+
+TEST(BenchJobs, AreNamedOnceAndMakeValidExperiments) {
+  std::set<std::string> names;
+  for (const BenchJob& job : bench_jobs()) {
+    EXPECT_TRUE(names.insert(job.name).second) << job.name;
+    EXPECT_EQ(&find_bench_job(job.name), &job);
+    const Experiment experiment = bench_experiment(job);
+    EXPECT_EQ(participants(experiment.federation.fraction, job.clients), job.cohort) << job.name;
+    EXPECT_EQ(experiment.data.samples, job.clients * job.samples_per_client) << job.name;
+    EXPECT_EQ(experiment.train.momentum, 0.0) << job.name;
+  }
+}
+
+// The arithmetic of one forward pass, worked out by hand.
+TEST(BenchJobs, StateTheMultiplyAddsOfTheirNetworks) {
+  EXPECT_EQ(find_bench_job("lenet5-b10").macs, 416'520);
+  EXPECT_EQ(find_bench_job("cnn4-b50").macs, 14'158'336);
+  EXPECT_EQ(find_bench_job("pfl").macs, 16'835'200);
+  EXPECT_EQ(find_bench_job("resnet18-b10").macs, 555'422'720);
+  EXPECT_EQ(find_bench_job("vit_tiny-b10").macs, 1'253'493'120);
+}
+
+TEST(BenchJobs, AnUnknownNameGetsASuggestion) {
+  EXPECT_EQ(error_text([] { find_bench_job("lenet-b10"); }),
+            "unknown job 'lenet-b10' | did you mean 'lenet5-b10'?");
+}
+
+TEST(RunBench, CountsWholeRoundsAfterTheWarmUp) {
+  const BenchJob job{.name = "tiny",
+                     .model = "lenet5",
+                     .batch = 4,
+                     .clients = 5,
+                     .samples_per_client = 6,
+                     .cohort = 3,
+                     .epochs = 2,
+                     .macs = 416'520};
+  const BenchResult result = run_bench(job, {.lanes = 2, .device = "cpu"}, 0.05);
+  EXPECT_EQ(result.device, "cpu");
+  EXPECT_EQ(result.precision, "fp32");
+  EXPECT_EQ(result.lanes, 2);
+  EXPECT_GE(result.rounds, 1);
+  EXPECT_EQ(result.client_steps, result.rounds * 3 * 2 * 2);  // 6 samples are batches of 4 and 2
+  EXPECT_EQ(result.samples, result.rounds * 3 * 2 * 6);
+  EXPECT_GE(result.seconds, 0.05);
+  EXPECT_DOUBLE_EQ(result.steps_per_second() * 3, result.samples_per_second());
+  EXPECT_GT(result.peak_memory_mb, 1.0);
+  EXPECT_GT(result.peak_gflops, 0.1);
+  EXPECT_DOUBLE_EQ(result.peak_share,
+                   result.samples_per_second() * 6 * 416'520 / (result.peak_gflops * 1e9));
+}
+
+TEST(RunBench, PlaysOneMeasuredRoundHoweverShortTheTime) {
+  const BenchJob job{
+      .name = "tiny", .model = "lenet5", .clients = 2, .samples_per_client = 3, .cohort = 1};
+  EXPECT_EQ(run_bench(job, {.lanes = 1, .device = "cpu"}, 0.0).rounds, 1);
+}
+
+}  // namespace
+}  // namespace winnow
