@@ -270,5 +270,29 @@ TEST(Initial, ConstantsAreZeroAndOneWhereTheLibrariesHaveThem) {
   EXPECT_TRUE(cnn2.view(*cnn2.layout->find("conv1.bias")).eq(0).all().item<bool>());
 }
 
+TEST(WeightsCopy, HoldsParametersAlignedAndConvolutionsChannelsLast) {
+  Weights weights;
+  const at::Tensor* kernel = weights.add("conv.weight", {2, 3, 2, 2}, init::ones());
+  const at::Tensor* scale =
+      weights.add("norm.weight", {3}, init::ones(), SlotKind::parameter, /*precise=*/true);
+  const at::Tensor* mean = weights.add("norm.mean", {3}, init::zeros(), SlotKind::buffer);
+  EXPECT_EQ(weights.copy_offsets(), (std::vector<std::int64_t>{0, 128}));
+  EXPECT_EQ(weights.copy_size(), 256);
+  const at::Tensor flat = at::zeros({weights.layout()->total()});
+  const at::Tensor copy = at::arange(256, at::kFloat);
+  weights.bind_copy(flat, copy, true);
+  EXPECT_TRUE(kernel->is_contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_EQ(kernel->index({0, 1, 0, 0}).item<float>(), 1.0F) << "channels lie together";
+  EXPECT_EQ(kernel->index({0, 0, 0, 1}).item<float>(), 3.0F);
+  EXPECT_EQ(scale->data_ptr<float>(), copy.data_ptr<float>() + 128);
+  EXPECT_EQ(mean->data_ptr<float>(), flat.data_ptr<float>() + 27);
+  EXPECT_TRUE(kernel->requires_grad());
+  EXPECT_FALSE(mean->requires_grad());
+  weights.bind_copy(flat, copy.to(at::kBFloat16), false);
+  EXPECT_EQ(kernel->scalar_type(), at::kBFloat16);
+  EXPECT_EQ(scale->scalar_type(), at::kFloat) << "precise parameters stay float32";
+  EXPECT_EQ(weights.parameters().size(), 2U);
+}
+
 }  // namespace
 }  // namespace winnow

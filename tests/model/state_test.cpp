@@ -61,5 +61,16 @@ TEST(State, HashChangesWithASingleBit) {
   EXPECT_NE(hash(state), hash(other));
 }
 
+TEST(StateHash, OfMoreThanAMiBIsThatOfItsPieces) {
+  const auto layout = std::make_shared<const Layout>(
+      std::vector<Slot>{{"w", {(1 << 18) + 5}, SlotKind::parameter, 0, 0}});
+  State state = State::zeros(layout);
+  EXPECT_EQ(hash(state),
+            sha256_hex(sha256_hex(std::string(1 << 20, '\0')) + sha256_hex(std::string(20, '\0'))));
+  const std::string before = hash(state);
+  state.flat[(1 << 18) + 4] = 1.0F;
+  EXPECT_NE(hash(state), before);
+}
+
 }  // namespace
 }  // namespace winnow

@@ -34,7 +34,7 @@ void WeightedMean::add(const State& state, double weight) {
   if (sum_.is_cpu()) {
     add_on_cpu(sum_, state.flat, weight);
   } else {
-    sum_.add_(state.flat.to(at::kDouble), weight);
+    sum_.add_(state.flat, weight);  // in double, without a copy
   }
 }
 
@@ -52,8 +52,9 @@ State WeightedMean::finish() {
 }
 
 bool all_finite(const State& state) {
-  // A sum is finite only if every term is; it may overflow for huge finite values, hence double.
-  return std::isfinite(state.flat.abs().sum(at::kDouble).item<double>());
+  // A sum is finite only if every term is: infinities that cancel leave a NaN, and no sum of
+  // floats overflows a double.
+  return std::isfinite(state.flat.sum(at::kDouble).item<double>());
 }
 
 }  // namespace winnow

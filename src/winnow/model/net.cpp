@@ -5,6 +5,11 @@
 #include "winnow/base/error.h"
 
 namespace winnow {
+namespace {
+
+constexpr std::int64_t kCopyAlignment = 128;  // values
+
+}  // namespace
 
 const at::Tensor* Weights::add(std::string name, std::vector<std::int64_t> shape, Init init,
                                SlotKind kind, bool precise) {
@@ -39,14 +44,36 @@ void Weights::bind(const at::Tensor& flat, const at::Tensor& gradient) {
   }
 }
 
+std::vector<std::int64_t> Weights::copy_offsets() const {
+  std::vector<std::int64_t> offsets;
+  std::int64_t next = 0;
+  for (const auto& [slot, tensor] : parameters()) {
+    offsets.push_back(next);
+    next += (slot.size + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+  }
+  return offsets;
+}
+
+std::int64_t Weights::copy_size() const {
+  std::int64_t size = 0;
+  for (const auto& [slot, tensor] : parameters()) {
+    size += (slot.size + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+  }
+  return size;
+}
+
 void Weights::bind_copy(const at::Tensor& flat, const at::Tensor& copy, bool channels_last) {
   const LayoutPtr layout = this->layout();
+  const std::vector<std::int64_t> offsets = copy_offsets();
+  std::size_t place = 0;
   for (Declared& declared : declared_) {
     const Slot& slot = *layout->find(declared.slot.name);
     const bool is_parameter = slot.kind == SlotKind::parameter;
     const bool from_copy =
         is_parameter && (copy.scalar_type() == flat.scalar_type() || !declared.precise);
-    const at::Tensor values = (from_copy ? copy : flat).narrow(0, slot.offset, slot.size);
+    const at::Tensor values = from_copy ? copy.narrow(0, offsets[place], slot.size)
+                                        : flat.narrow(0, slot.offset, slot.size);
+    place += is_parameter ? 1 : 0;
     if (from_copy && channels_last && slot.shape.size() == 4) {
       const auto& shape = slot.shape;
       declared.tensor =

@@ -35,11 +35,15 @@ class Weights {
   // Makes every tensor a view of `flat`, and every gradient a view of `gradient` (same device, at
   // least layout()->parameters() values). An undefined `gradient` binds for inference only.
   void bind(const at::Tensor& flat, const at::Tensor& gradient);
-  // Makes parameters views of `copy` instead, a buffer as long as `flat` that somebody keeps equal
-  // to it, and everything else views of `flat`. With `channels_last`, the weights of convolutions
-  // lie in the copy in that order. A bfloat16 copy leaves precise parameters in `flat`. No gradient
-  // views are made.
+  // Makes parameters views of `copy` instead, a buffer of copy_size() values that somebody keeps
+  // equal to the parameters, and everything else views of `flat`. With `channels_last`, the weights
+  // of convolutions lie in the copy in that order. A bfloat16 copy leaves precise parameters in
+  // `flat`. No gradient views are made.
   void bind_copy(const at::Tensor& flat, const at::Tensor& copy, bool channels_last);
+  // In a copy every tensor starts where kernels can load several values at once: the offset of each
+  // parameter, in the order of parameters(), and the size of the whole.
+  std::vector<std::int64_t> copy_offsets() const;
+  std::int64_t copy_size() const;
 
   // The bound parameters in the order of the layout.
   std::vector<std::pair<Slot, at::Tensor>> parameters() const;

@@ -71,7 +71,9 @@ struct State {
   std::int64_t bytes() const { return 4 * layout->total(); }
 };
 
-// SHA-256 of the flat buffer's bytes: equal exactly when two states are equal bit for bit.
+// A digest of the flat buffer's bytes: equal exactly when two states are equal bit for bit. It is
+// their SHA-256; of more than a MiB, the SHA-256 of the digests of each MiB, in hexadecimal, one
+// after the other, so that large models are hashed on all cores.
 std::string hash(const State& state);
 
 }  // namespace winnow

@@ -64,7 +64,7 @@ __device__ int permuted(const Piece& piece, int inside) {
 
 __device__ void write_copy(const UpdateJob& job, const Piece& piece, int inside, float weight) {
   const std::int64_t place =
-      piece.offset + (piece.copy_permuted != 0 ? permuted(piece, inside) : inside);
+      piece.copy_offset + (piece.copy_permuted != 0 ? permuted(piece, inside) : inside);
   if (job.copy_low) {
     static_cast<__nv_bfloat16*>(job.copy)[place] = __float2bfloat16(weight);
   } else {

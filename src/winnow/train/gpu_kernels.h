@@ -44,8 +44,9 @@ void make_batch(const BatchJob& job, StreamHandle stream);
 // weights [out, inner, area] may lie as [out, area, inner] in the copy and in the gradient.
 struct Piece {
   const void* gradient = nullptr;  // null: the tensor took no part
-  std::int64_t offset = 0;
-  std::int32_t low = 0;  // the gradient is bfloat16, else float32
+  std::int64_t offset = 0;         // in the weights
+  std::int64_t copy_offset = 0;    // in the copy
+  std::int32_t low = 0;            // the gradient is bfloat16, else float32
   std::int32_t inner = 1;
   std::int32_t area = 1;
   std::int32_t copy_permuted = 0;

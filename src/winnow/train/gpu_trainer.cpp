@@ -91,7 +91,7 @@ struct GpuTrainer::Parts {
         pool(at::cuda::graph_pool_handle()) {
     const c10::cuda::CUDAStreamGuard guard(stream);
     const auto floats = at::device(feed.device()).dtype(at::kFloat);
-    copy = state.flat.to(low ? at::kBFloat16 : at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+    copy = at::zeros({net.weights().copy_size()}, floats.dtype(low ? at::kBFloat16 : at::kFloat));
     net.weights().bind_copy(state.flat, copy, channels_last);
     velocity = at::zeros({state.layout->parameters()}, floats);
     anchor = at::zeros_like(velocity);
@@ -184,7 +184,10 @@ struct GpuTrainer::Parts {
     Trained& found = head_only ? head : all;
     if (found.tensors.empty()) {
       std::vector<gpu::Chunk> chunks;
+      const std::vector<std::int64_t> copy_offsets = net.weights().copy_offsets();
+      std::size_t number = 0;
       for (const auto& [slot, tensor] : net.weights().parameters()) {
+        const std::int64_t copy_offset = copy_offsets[number++];
         if (head_only && !slot.name.starts_with(net.head_name() + ".")) {
           continue;
         }
@@ -196,6 +199,7 @@ struct GpuTrainer::Parts {
         }
         gpu::Piece place;
         place.offset = slot.offset;
+        place.copy_offset = copy_offset;
         if (slot.shape.size() == 4) {
           place.inner = static_cast<std::int32_t>(slot.shape[1]);
           place.area = static_cast<std::int32_t>(slot.shape[2] * slot.shape[3]);

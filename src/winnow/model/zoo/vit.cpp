@@ -2,6 +2,7 @@
 // initial values are timm's; no dropout, no stochastic depth.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <torch/version.h>
 
 #include <cmath>
 #include <memory>
@@ -22,6 +23,17 @@ constexpr double kStd = 0.02;
 
 Linear make_linear(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out) {
   return {weights, name, in, out, init::trunc_normal(kStd), init::zeros()};
+}
+
+// softmax(q k^T / sqrt(width)) v, in one kernel where the library has it.
+at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
+#if TORCH_VERSION_MAJOR >= 2
+  if (query.is_cuda()) {
+    return at::scaled_dot_product_attention(query, key, value);
+  }
+#endif
+  const at::Tensor scaled = query * (1.0 / std::sqrt(double{kHeadWidth}));
+  return at::matmul(at::matmul(scaled, key.transpose(-2, -1)).softmax(-1), value);
 }
 
 // A pre-norm block: attention and a two-layer perceptron, each added to its input.
@@ -47,9 +59,7 @@ struct Block {
     const at::Tensor parts = qkv(x, pass)
                                  .reshape({batch, tokens, 3, dim / kHeadWidth, kHeadWidth})
                                  .permute({2, 0, 3, 1, 4});
-    const at::Tensor query = parts.select(0, 0) * (1.0 / std::sqrt(double{kHeadWidth}));
-    const at::Tensor weight = at::matmul(query, parts.select(0, 1).transpose(-2, -1)).softmax(-1);
-    const at::Tensor mixed = at::matmul(weight, parts.select(0, 2));
+    const at::Tensor mixed = attend(parts.select(0, 0), parts.select(0, 1), parts.select(0, 2));
     return proj(mixed.transpose(1, 2).reshape({batch, tokens, dim}), pass);
   }
 
