@@ -20,6 +20,7 @@ std::vector<std::string> schedule(const std::string& method) {
       {"fedrn", {"rounds=7", "method.warmup=3", "method.neighbours=2"}},
       {"clipfl", {"rounds=6", "method.pre_rounds=3", "method.keep=2", "method.prune=0.4"}},
       {"fedns", {"rounds=5", "method.first_round_fraction=0.4"}},
+      {"bulyan", {"method.byzantine=0"}},
       {"fedncl",
        {"rounds=7", "method.penalty_rounds=3", "method.candidate_share=0.0",
         "method.confidence=0.1"}},

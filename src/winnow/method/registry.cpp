@@ -4,6 +4,8 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
+#include "winnow/method/arfl/arfl.h"
+#include "winnow/method/bulyan/bulyan.h"
 #include "winnow/method/clipfl/clipfl.h"
 #include "winnow/method/fedavg/fedavg.h"
 #include "winnow/method/fedavgm/fedavgm.h"
@@ -14,6 +16,9 @@
 #include "winnow/method/fedopt/fedopt.h"
 #include "winnow/method/fedprox/fedprox.h"
 #include "winnow/method/fedrn/fedrn.h"
+#include "winnow/method/geometric_median/geometric_median.h"
+#include "winnow/method/krum/krum.h"
+#include "winnow/method/median/median.h"
 #include "winnow/method/method.h"
 #include "winnow/method/oracle/oracle.h"
 #include "winnow/method/trimmed_mean/trimmed_mean.h"
@@ -54,6 +59,12 @@ Registry builtin_methods() {
   registry.add(fedyogi_info());
   registry.add(fedadagrad_info());
   registry.add(trimmed_mean_info());
+  registry.add(median_info());
+  registry.add(krum_info());
+  registry.add(multi_krum_info());
+  registry.add(bulyan_info());
+  registry.add(geometric_median_info());
+  registry.add(arfl_info());
   registry.add(oracle_info());
   registry.add(fedns_oracle_flags_info());
   return registry;

@@ -1,0 +1,171 @@
+#include "winnow/federation/robust.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "winnow/base/error.h"
+#include "winnow/federation/aggregation.h"
+
+namespace winnow {
+namespace {
+
+constexpr std::int64_t kBlock = 4096;
+constexpr double kConverged = 1e-5;
+constexpr std::int64_t kMostReweightings = 100;
+
+[[noreturn]] void nobody_contributed() {
+  throw Error(ErrorKind::run, "no client contributed to this round",
+              "lower the noise or raise federation.fraction");
+}
+
+std::vector<double> shares(std::span<const double> weights) {
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  if (!(total > 0.0)) {
+    nobody_contributed();
+  }
+  std::vector<double> shares(weights.begin(), weights.end());
+  for (double& share : shares) {
+    share /= total;
+  }
+  return shares;
+}
+
+// The mean of the coordinates [begin, end) with weights that add up to one.
+std::vector<double> mean_of_block(const ModelRows& rows, std::span<const double> weights,
+                                  std::int64_t begin, std::int64_t end) {
+  std::vector<double> mean(static_cast<std::size_t>(end - begin), 0.0);
+  double* __restrict to = mean.data();
+  for (std::int64_t k = 0; k < rows.size(); ++k) {
+    const float* __restrict values = rows.row(k) + begin;
+    const double weight = weights[static_cast<std::size_t>(k)];
+    for (std::int64_t i = 0; i < end - begin; ++i) {
+      to[i] += weight * static_cast<double>(values[i]);
+    }
+  }
+  return mean;
+}
+
+// What one pass over the models learns about the mean z with the given weights.
+struct Pass {
+  std::vector<double> distances;  // of the models from z
+  double change = 0.0;            // ||z - z_before|| / ||z||
+};
+
+// Measures z; `before` are the weights of the last pass, or empty to leave `change` alone.
+Pass measure(const ModelRows& rows, std::span<const double> weights, std::span<const double> before,
+             std::size_t threads) {
+  const auto models = static_cast<std::size_t>(rows.size());
+  std::vector<double> sums = sum_over_blocks(
+      rows.coordinates(), kBlock, models + 2, threads,
+      [&](std::int64_t begin, std::int64_t end, std::span<double> partial) {
+        const std::vector<double> z = mean_of_block(rows, weights, begin, end);
+        for (std::size_t k = 0; k < models; ++k) {
+          partial[k] = squared_distance(rows.row(static_cast<std::int64_t>(k)) + begin, z.data(),
+                                        end - begin);
+        }
+        if (!before.empty()) {
+          const std::vector<double> old = mean_of_block(rows, before, begin, end);
+          for (std::size_t i = 0; i < z.size(); ++i) {
+            partial[models] += (z[i] - old[i]) * (z[i] - old[i]);
+            partial[models + 1] += z[i] * z[i];
+          }
+        }
+      });
+  Pass pass;
+  pass.change = std::sqrt(sums[models] / std::max(sums[models + 1], 1e-300));
+  sums.resize(models);
+  for (double& sum : sums) {
+    sum = std::sqrt(sum);
+  }
+  pass.distances = std::move(sums);
+  return pass;
+}
+
+}  // namespace
+
+void HeldModels::add(std::int64_t client, const State& model, double weight) {
+  if (models_.empty()) {
+    device_ = model.flat.device();
+  } else if (model.layout != models_.front().layout && *model.layout != *models_.front().layout) {
+    throw Error(ErrorKind::peer, "models of different layouts cannot be aggregated");
+  }
+  const auto place = std::ranges::upper_bound(clients_, client) - clients_.begin();
+  clients_.insert(clients_.begin() + place, client);
+  models_.insert(models_.begin() + place, model.to(at::kCPU));
+  weights_.insert(weights_.begin() + place, weight);
+}
+
+void HeldModels::clear() {
+  *this = {};
+}
+
+HeldModels HeldModels::take() {
+  if (models_.empty()) {
+    nobody_contributed();
+  }
+  return std::exchange(*this, {});
+}
+
+std::vector<std::int64_t> HeldModels::clients_at(std::span<const std::int64_t> places) const {
+  std::vector<std::int64_t> clients;
+  for (const std::int64_t place : places) {
+    clients.push_back(clients_[static_cast<std::size_t>(place)]);
+  }
+  return clients;
+}
+
+State coordinate_median(std::span<const State> models, std::size_t threads) {
+  const ModelRows rows(models);
+  const ColumnSort sort(rows.size());
+  State result = State::zeros(models.front().layout);
+  auto* to = result.flat.data_ptr<float>();
+  for_each_block(rows.coordinates(), kBlock, threads, [&](std::int64_t first, std::int64_t last) {
+    std::vector<float> tile(models.size() * kLanes);
+    std::vector<std::int32_t> keys(tile.size());
+    const std::int32_t* below = keys.data() + (rows.size() - 1) / 2 * kLanes;
+    const std::int32_t* above = keys.data() + rows.size() / 2 * kLanes;
+    for_each_tile(first, last, [&](std::int64_t begin, std::int64_t end) {
+      rows.load(begin, end, tile.data());
+      std::ranges::transform(tile, keys.begin(), key_of);
+      sort(keys.data());
+      for (std::int64_t lane = 0; lane < end - begin; ++lane) {
+        to[begin + lane] = static_cast<float>(0.5 * (static_cast<double>(value_of(below[lane])) +
+                                                     static_cast<double>(value_of(above[lane]))));
+      }
+    });
+  });
+  average_counters(models, std::vector<double>(models.size(), 1.0), result);
+  return result;
+}
+
+GeometricMedian geometric_median(std::span<const State> models, std::span<const double> weights,
+                                 const GeometricMedianOptions& options, std::size_t threads) {
+  const std::vector<double> share = shares(weights);
+  const ModelRows rows(models);
+  const std::int64_t most = options.until_converged ? kMostReweightings : options.reweightings;
+  std::vector<double> current = share;
+  std::vector<double> before;
+  Pass pass = measure(rows, current, before, threads);
+  std::int64_t done = 0;
+  while (done < most && !(options.until_converged && done > 0 && pass.change < kConverged)) {
+    before = options.until_converged ? current : std::vector<double>{};
+    for (std::size_t k = 0; k < share.size(); ++k) {
+      current[k] = share[k] / std::max(options.smallest_distance, pass.distances[k]);
+    }
+    current = shares(current);
+    pass = measure(rows, current, before, threads);
+    ++done;
+  }
+  WeightedMean mean;
+  for (std::size_t k = 0; k < models.size(); ++k) {
+    mean.add(models[k], current[k]);
+  }
+  return {mean.finish(), done + 1,
+          std::inner_product(share.begin(), share.end(), pass.distances.begin(), 0.0)};
+}
+
+}  // namespace winnow

@@ -1,0 +1,215 @@
+// What the robust aggregation methods have in common (spec: baselines 10 to 14 and 28).
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "testing/support.h"
+#include "winnow/base/random.h"
+#include "winnow/method/arfl/arfl.h"
+#include "winnow/method/bulyan/bulyan.h"
+#include "winnow/method/geometric_median/geometric_median.h"
+#include "winnow/method/krum/krum.h"
+#include "winnow/method/median/median.h"
+
+namespace winnow {
+namespace {
+
+std::unique_ptr<BaseMethod> make(const std::string& name, const Json& table = Json::object()) {
+  static const std::map<std::string, std::function<MethodInfo()>> kInfos{
+      {"median", median_info},
+      {"krum", krum_info},
+      {"multi_krum", multi_krum_info},
+      {"bulyan", bulyan_info},
+      {"geometric_median", geometric_median_info},
+      {"arfl", arfl_info}};
+  const MethodInfo info = kInfos.at(name)();
+  EXPECT_EQ(info.name, name);
+  EXPECT_EQ(info.group, "robust aggregation");
+  std::unique_ptr<Method> method = info.make();
+  Params params;
+  method->declare(params);
+  params.read(table, "method");
+  return std::unique_ptr<BaseMethod>(dynamic_cast<BaseMethod*>(method.release()));
+}
+
+Upload upload_of(std::int64_t client, const State& model, std::uint32_t samples = 10) {
+  return {client, Message("train_done").set("model", model).set("samples", samples),
+          static_cast<double>(samples)};
+}
+
+State aggregate(BaseMethod& method, const std::vector<Upload>& uploads) {
+  method.begin(uploads.front().model());
+  for (const Upload& upload : uploads) {
+    method.add(upload);
+  }
+  return method.finish();
+}
+
+std::vector<Upload> random_uploads(int count, std::int64_t size = 700) {
+  const auto layout =
+      std::make_shared<const Layout>(std::vector<Slot>{{"w", {size}, SlotKind::parameter, 0, 0},
+                                                       {"b", {5}, SlotKind::buffer, 0, 0},
+                                                       {"c", {}, SlotKind::counter, 0, 0}});
+  std::vector<Upload> uploads;
+  for (int k = 0; k < count; ++k) {
+    Stream stream(8, "test", static_cast<std::uint64_t>(k));
+    State state = State::zeros(layout);
+    for (std::int64_t i = 0; i < layout->total(); ++i) {
+      state.flat.data_ptr<float>()[i] = static_cast<float>(1.0 + 0.1 * stream.normal());
+    }
+    state.counters().fill_(20.0 + k);
+    uploads.push_back(upload_of(k, state, static_cast<std::uint32_t>(10 + k)));
+  }
+  return uploads;
+}
+
+class RobustMethod : public testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(All, RobustMethod,
+                         testing::Values("median", "krum", "multi_krum", "bulyan",
+                                         "geometric_median", "arfl"),
+                         [](const auto& info) { return info.param; });
+
+// spec: baselines T1
+TEST_P(RobustMethod, OfIdenticalClientsReturnsTheirModel) {
+  const Upload one = random_uploads(1).front();
+  std::vector<Upload> uploads;
+  for (std::int64_t client = 0; client < 8; ++client) {
+    uploads.push_back(upload_of(client, one.model().clone(), 3));
+  }
+  const auto method = make(GetParam());
+  EXPECT_EQ(hash(aggregate(*method, uploads)), hash(one.model()));
+}
+
+// spec: baselines T2
+TEST_P(RobustMethod, DoesNotDependOnTheOrderOfUploads) {
+  std::vector<Upload> uploads = random_uploads(11);
+  const auto method = make(GetParam());
+  const std::string hash_before = hash(aggregate(*method, uploads));
+  std::ranges::reverse(uploads);
+  EXPECT_EQ(hash(aggregate(*method, uploads)), hash_before);
+  std::ranges::rotate(uploads, uploads.begin() + 4);
+  EXPECT_EQ(hash(aggregate(*method, uploads)), hash_before);
+}
+
+// spec: baselines T4
+TEST_P(RobustMethod, WithstandsOneHugeOutlier) {
+  std::vector<Upload> uploads = random_uploads(9);
+  State outlier = uploads.front().model().clone();
+  outlier.flat.fill_(1e6);
+  uploads.push_back(upload_of(9, outlier, 14));
+  const Json table = GetParam() == "geometric_median" ? Json{{"passes", 20}} : Json(Json::object());
+  const State model = aggregate(*make(GetParam(), table), uploads);
+  const at::Tensor values = model.flat.narrow(0, 0, 705);
+  EXPECT_GT(values.min().item<double>(), 0.6);
+  EXPECT_LT(values.max().item<double>(), 1.4);
+}
+
+TEST_P(RobustMethod, KeepsCountersWhole) {
+  const State model = aggregate(*make(GetParam()), random_uploads(10));
+  const float counter = values_of(model.counters()).front();
+  EXPECT_EQ(counter, std::round(counter));
+  EXPECT_GE(counter, 20.0F);
+  EXPECT_LE(counter, 29.0F);
+}
+
+TEST_P(RobustMethod, NeverChangesAnUpload) {
+  const std::vector<Upload> uploads = random_uploads(8);
+  std::vector<std::string> before;
+  for (const Upload& upload : uploads) {
+    before.push_back(hash(upload.model()));
+  }
+  const auto method = make(GetParam());
+  aggregate(*method, uploads);
+  for (std::size_t k = 0; k < uploads.size(); ++k) {
+    EXPECT_EQ(hash(uploads[k].model()), before[k]);
+  }
+}
+
+TEST_P(RobustMethod, ForgetsARoundThatWasNotFinished) {
+  const std::vector<Upload> uploads = random_uploads(9);
+  const auto method = make(GetParam());
+  const std::string expected = hash(aggregate(*method, uploads));
+  State wild = uploads.front().model().clone();
+  wild.flat.fill_(-50);
+  method->begin(wild);
+  for (std::int64_t client = 20; client < 40; ++client) {
+    method->add(upload_of(client, wild));
+  }
+  EXPECT_EQ(hash(aggregate(*method, uploads)), expected);
+}
+
+TEST_P(RobustMethod, RefusesARoundWithoutUploads) {
+  const auto method = make(GetParam());
+  method->begin(state_of({1}));
+  EXPECT_EQ(error_text([&] { method->finish(); }),
+            "no client contributed to this round | lower the noise or raise federation.fraction");
+  EXPECT_EQ(error_kind([&] { method->finish(); }), ErrorKind::run);
+}
+
+TEST_P(RobustMethod, RefusesModelsOfAnotherLayout) {
+  const auto method = make(GetParam());
+  method->begin(state_of({1, 2}));
+  method->add(upload_of(0, state_of({1, 2})));
+  EXPECT_EQ(error_text([&] {
+              method->add(upload_of(1, state_of({1, 2, 3})));
+            }),
+            "models of different layouts cannot be aggregated");
+}
+
+TEST_P(RobustMethod, PlaysARoundWithFedAvgsMessages) {
+  const std::vector<Upload> uploads = random_uploads(8);
+  std::vector<std::int64_t> sizes;
+  for (const Upload& upload : uploads) {
+    sizes.push_back(static_cast<std::int64_t>(upload.samples));
+  }
+  FakeFleet fleet(sizes, [&](std::int64_t client, const Message&) {
+    return uploads[static_cast<std::size_t>(client)].reply;
+  });
+  const Setting setting{.seed = 4, .rounds = 2, .clients = 8, .fraction = 1.0, .classes = 3};
+  State global = uploads.front().model().clone();
+  const State start = global;
+  const std::string start_hash = hash(start);
+  Json notes = Json::object();
+  Server server{setting, fleet, global, notes};
+  const auto method = make(GetParam());
+  method->play(0, server);
+
+  EXPECT_EQ(hash(global), hash(aggregate(*method, uploads)));
+  EXPECT_EQ(hash(start), start_hash) << "replaced, never changed";
+  ASSERT_EQ(fleet.asked.size(), 8U);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(fleet.asked[i].task.kind(), "train");
+    EXPECT_EQ(fleet.asked[i].task.bytes(), 4 + 4 * 706);
+    EXPECT_EQ(fleet.replies[i].kind(), "train_done");
+    EXPECT_EQ(fleet.replies[i].bytes(), 4 * 706 + 4);
+    EXPECT_NO_THROW(check(fleet.asked[i].task, method->schemas()));
+    EXPECT_NO_THROW(check(fleet.replies[i], method->schemas()));
+  }
+}
+
+class WeightBlindMethod : public testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(All, WeightBlindMethod,
+                         testing::Values("median", "krum", "bulyan", "arfl"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(WeightBlindMethod, IgnoresSamplesAndFactors) {
+  std::vector<Upload> uploads = random_uploads(8);
+  const auto method = make(GetParam());
+  const std::string before = hash(aggregate(*method, uploads));
+  for (Upload& upload : uploads) {
+    upload.samples = 1.0 + static_cast<double>(upload.client % 3);
+    upload.factor = upload.client % 2 == 0 ? 0.0 : 5.0;
+  }
+  EXPECT_EQ(hash(aggregate(*method, uploads)), before);
+}
+
+}  // namespace
+}  // namespace winnow
