@@ -75,11 +75,36 @@ INSTANTIATE_TEST_SUITE_P(BySignal, Stopped, ::testing::Values(SIGINT, SIGTERM),
                            return std::string(info.param == SIGINT ? "Interrupt" : "Terminate");
                          });
 
-TEST(Killed, TwentyTimesAtRandomMomentsAndStillTheSameBits) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kKills = 4;  // a start alone takes seconds there
+#else
+constexpr int kKills = 20;
+#endif
+
+// A system with a schedule in which every phase is reached, and all phases can be killed in.
+struct Victim {
+  std::string method;
+  Words sets;
+};
+
+Words run_of(const Victim& victim, const std::string& out) {
+  Words words = longer_run(out);
+  Words sets = victim.sets;
+  sets.insert(sets.end(), {"method.name=\"" + victim.method + "\"", "federation.clients=8",
+                           "validation.source=\"split\""});
+  for (const std::string& set : sets) {
+    words.insert(words.end(), {"--set", set});
+  }
+  return words;
+}
+
+class Killed : public ::testing::TestWithParam<Victim> {};
+
+TEST_P(Killed, TwentyTimesAtRandomMomentsAndStillTheSameBits) {
   constexpr std::uint64_t kSeed = 20;
-  constexpr int kKills = 20;
+  const auto longer = [](const std::string& out) { return run_of(GetParam(), out); };
   const Workshop shop;
-  shop.done(longer_run("calm"));
+  shop.done(longer("calm"));
   Stream stream(kSeed, "kill-test");
   std::cout << "seed " << kSeed << ", killed after seconds (rounds logged):";
   int kills = 0;
@@ -89,7 +114,7 @@ TEST(Killed, TwentyTimesAtRandomMomentsAndStillTheSameBits) {
   while (kills < kKills && turn < 4 * kKills) {
     ++turn;
     const std::string name = directory.filename().string();
-    const Words words = fs::exists(directory) ? Words{"resume", name, "--quiet"} : longer_run(name);
+    const Words words = fs::exists(directory) ? Words{"resume", name, "--quiet"} : longer(name);
     Process process(words, shop.place());
     const double delay = stream.uniform(0.0, 0.9);
     std::this_thread::sleep_for(std::chrono::duration<double>(delay));
@@ -108,10 +133,23 @@ TEST(Killed, TwentyTimesAtRandomMomentsAndStillTheSameBits) {
   std::cout << "; " << finished << " runs ended in between" << std::endl;
   EXPECT_EQ(kills, kKills);
   const std::string name = directory.filename().string();
-  shop.done(fs::exists(directory) ? Words{"resume", name, "--quiet"} : longer_run(name));
+  shop.done(fs::exists(directory) ? Words{"resume", name, "--quiet"} : longer(name));
   expect_same(directory, shop / "calm");
   EXPECT_EQ(shop.call({"verify", name, "--rounds", "3"}).code, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Systems, Killed,
+    ::testing::Values(
+        Victim{"fedavg", {}},
+        Victim{"fedcorr",
+               {"method.iterations=4", "method.finetune_rounds=30", "method.usual_rounds=30",
+                "method.lid_neighbours=5", "method.theta=0.2"}},
+        Victim{"fedrn", {"rounds=60", "method.warmup=20", "method.neighbours=2"}},
+        Victim{"clipfl", {"rounds=80", "method.pre_rounds=40", "method.keep=2"}},
+        Victim{"fedns", {"rounds=80", "method.first_round_fraction=0.25"}},
+        Victim{"fedncl", {"rounds=80", "method.penalty_rounds=30", "method.confidence=0.2"}}),
+    [](const auto& info) { return info.param.method; });
 
 TEST(Locked, ASecondProcessIsKeptOutOfARun) {
   const Workshop shop;

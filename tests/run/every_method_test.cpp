@@ -5,6 +5,7 @@
 #include <map>
 
 #include "run/small_run.h"
+#include "winnow/method/base_choice.h"
 #include "winnow/run/checkpoint.h"
 #include "winnow/run/summary.h"
 
@@ -110,6 +111,47 @@ std::vector<std::string> all_names() {
   }
   return names;
 }
+
+// A wrapper accepts every base it offers, and the pair survives a checkpoint between any two
+// rounds.
+class EveryBase : public ::testing::TestWithParam<std::string> {};
+
+Json table_of(const std::string& base) {
+  Json table{{"name", base}};
+  if (base == "bulyan") {
+    table["byzantine"] = 0;
+  }
+  return table;
+}
+
+void expect_wrapped(const std::string& wrapper) {
+  Json tree = small_tree({"federation.clients=6", "data.samples=180", "validation.source=\"split\"",
+                          "method.name=\"" + wrapper + "\""});
+  for (const std::string& text : schedule(wrapper)) {
+    const Override change = parse_override(text);
+    set_by_path(tree, change.key, parse_toml_value(change.value));
+  }
+  tree["method"]["base"] = table_of(EveryBase::GetParam());
+  const Experiment experiment = parse_experiment(tree, methods());
+  Session calm(experiment, methods(), on_cpu(), nullptr);
+  play_to_end(calm);
+  Session stopped(experiment, methods(), on_cpu(), nullptr);
+  while (stopped.rounds_done() < stopped.rounds() - 1) {
+    stopped.play();
+  }
+  Session resumed(experiment, methods(), on_cpu(), nullptr);
+  resumed.restore(stopped.checkpoint());
+  play_to_end(resumed);
+  EXPECT_EQ(hashes(resumed.history()), hashes(calm.history())) << wrapper;
+}
+
+TEST_P(EveryBase, CanBeWrapped) {
+  expect_wrapped("clipfl");
+  expect_wrapped("fedcorr");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryBase, ::testing::ValuesIn(BaseChoice().names()),
+                         [](const auto& info) { return info.param; });
 
 INSTANTIATE_TEST_SUITE_P(All, EveryMethod, ::testing::ValuesIn(all_names()),
                          [](const auto& info) { return info.param; });

@@ -68,7 +68,9 @@ std::string Param::type() const {
 
 std::string Param::range_text() const {
   if (const auto* choice = std::get_if<Choice*>(&target_)) {
-    return join((*choice)->names(), " | ");
+    constexpr std::size_t kFewNames = 5;
+    const std::vector<std::string> names = (*choice)->names();
+    return names.size() <= kFewNames ? join(names, " | ") : type();
   }
   if (!choices_.empty()) {
     return join(choices_, " | ");

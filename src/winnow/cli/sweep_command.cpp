@@ -49,14 +49,21 @@ std::string last_words(const fs::path& log) {
   return last.empty() ? "see " + log.string() : last;
 }
 
-// Rounds that a running child has logged.
-std::int64_t rounds_logged(const fs::path& directory) {
+// The share of its rounds that a running child has logged. How many it will play is what it says
+// when it starts: some methods have a schedule of their own.
+double share_done(const fs::path& directory) {
   std::ifstream events(directory / "events.jsonl");
   std::int64_t rounds = 0;
+  std::int64_t of = 0;
   for (std::string line; std::getline(events, line);) {
-    rounds += line.starts_with(R"({"event":"round")") ? 1 : 0;
+    if (line.starts_with(R"({"event":"round")")) {
+      ++rounds;
+    } else if (line.starts_with(R"({"event":"started")")) {
+      const Json started = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+      of = started.is_object() ? started.value("rounds", std::int64_t{0}) : 0;
+    }
   }
-  return rounds;
+  return of > 0 ? static_cast<double>(rounds) / static_cast<double>(of) : 0.0;
 }
 
 // Runs what is not finished yet, a few at a time.
@@ -195,8 +202,7 @@ class SweepExecution {
     double active = 0.0;
     std::string names;
     for (const Child& child : running_) {
-      const double share = static_cast<double>(rounds_logged(directory_ / child.run->id)) /
-                           static_cast<double>(child.run->experiment.rounds);
+      const double share = share_done(directory_ / child.run->id);
       active += std::min(1.0, share);
       names += fmt::format("  {} {:.0f}%", child.run->id, 100.0 * share);
     }

@@ -85,7 +85,10 @@ struct GpuTrainer::Parts {
         feed(images),
         state(weights),
         low(low_precision),
-        channels_last(has_wide_convolutions(*weights.layout)),
+        // Float32 batch norm with channels last loads running statistics four at a time, and these
+        // need not start at such a place in the flat state.
+        channels_last(has_wide_convolutions(*weights.layout) &&
+                      (low_precision || weights.layout->buffers() == 0)),
         dropout(generator),
         stream(c10::cuda::getStreamFromPool(false, images.device().index())),
         pool(at::cuda::graph_pool_handle()) {

@@ -431,18 +431,29 @@ TEST(FedRN, RefusesParametersOutOfRange) {
 
 // spec: label-noise B.4 #18
 TEST(FedRN, RefusesMoreNeighboursThanThereAreOthers) {
-  const Setting setting{.clients = 4};
+  const Setting setting{.rounds = 500, .clients = 4};
   EXPECT_NO_THROW(fedrn({{"neighbours", 3}})->check(setting));
   EXPECT_EQ(error_text([&] {
               fedrn({{"neighbours", 4}})->check(setting);
             }),
             "method.neighbours = 4: expected fewer than federation.clients, 4");
   EXPECT_EQ(error_kind([&] { fedrn({{"neighbours", 4}})->check(setting); }), ErrorKind::experiment);
-  EXPECT_NO_THROW(fedrn({{"neighbours", 0}})->check({.clients = 1}));
+  EXPECT_NO_THROW(fedrn({{"neighbours", 0}})->check({.rounds = 500, .clients = 1}));
+}
+
+TEST(FedRN, RefusesARunThatEndsWithItsWarmUp) {
+  const Setting setting{.rounds = 60, .clients = 4};
+  EXPECT_NO_THROW(fedrn({{"warmup", 59}})->check(setting));
+  EXPECT_EQ(
+      error_text([&] {
+        fedrn({{"warmup", 60}})->check(setting);
+      }),
+      "method.warmup = 60: expected fewer than the 60 rounds of the run | a run that ends with "
+      "its warm-up is FedAvg");
 }
 
 TEST(FedRN, RefusesAStoreFolderThatIsNone) {
-  const Setting setting{.clients = 4};
+  const Setting setting{.rounds = 500, .clients = 4};
   EXPECT_EQ(error_text([&] {
               fedrn({{"store_folder", "/no/such"}})->check(setting);
             }),

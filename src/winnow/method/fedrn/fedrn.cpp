@@ -94,6 +94,12 @@ void FedRN::check(const Setting& setting) const {
                 fmt::format("method.neighbours = {}: expected fewer than federation.clients, {}",
                             neighbours_, setting.clients));
   }
+  if (warmup_ >= setting.rounds) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("method.warmup = {}: expected fewer than the {} rounds of the run",
+                            warmup_, setting.rounds),
+                "a run that ends with its warm-up is FedAvg");
+  }
   std::error_code ignored;
   if (!store_folder_.empty() && !std::filesystem::is_directory(store_folder_, ignored)) {
     throw Error(ErrorKind::experiment,
