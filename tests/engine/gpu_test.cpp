@@ -39,7 +39,8 @@ Experiment small_experiment(const std::string& model, std::int64_t channels, std
 void expect_agreement(const Experiment& experiment) {
   const Registry registry = builtin_methods();
   Session on_cpu(experiment, registry, {.lanes = 1, .device = "cpu"}, nullptr);
-  Session on_gpu(experiment, registry, {.lanes = 2, .device = "cuda", .precision = "fp32"}, nullptr);
+  Session on_gpu(experiment, registry, {.lanes = 2, .device = "cuda", .precision = "fp32"},
+                 nullptr);
   for (std::int64_t round = 0; round < experiment.rounds; ++round) {
     const RoundRecord cpu = on_cpu.play().record;
     const RoundRecord gpu = on_gpu.play().record;

@@ -92,8 +92,7 @@ void write_folder(const std::filesystem::path& root,
   for (const auto& [name, value] : classes) {
     std::filesystem::create_directories(root / name);
     const std::vector<std::uint8_t> pixels(8 * 8 * 3, value);
-    write_file_whole(root / name / "a.png",
-                     encode_png(pixels, 8, 8, 3));
+    write_file_whole(root / name / "a.png", encode_png(pixels, 8, 8, 3));
   }
 }
 

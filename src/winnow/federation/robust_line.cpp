@@ -105,13 +105,14 @@ void SlopeFinder::start(const float* sorted) {
 }
 
 void SlopeFinder::count(const float* sorted) {
-  const float* middle = sorted + rows_ / 2 * kLanes;
+  const std::int64_t centre = rows_ / 2;
+  const float* middle = sorted + centre * kLanes;
   float probe[kLanes];
   std::ranges::transform(brackets_, probe, &Bracket::probe);
   for (std::int64_t i = 0; i < rows_; ++i) {
     const float* __restrict value = sorted + i * kLanes;
     float* __restrict level = levels_.data() + i * kLanes;
-    const auto x = static_cast<float>(i - rows_ / 2);
+    const auto x = static_cast<float>(i - centre);
     for (std::int64_t lane = 0; lane < kLanes; ++lane) {
       // The middle is subtracted first, so that float32 rounds the small difference only.
       level[lane] = (value[lane] - middle[lane]) - probe[lane] * x;

@@ -14,12 +14,10 @@ namespace {
 // Null when the method is not one that can be wrapped.
 std::unique_ptr<BaseMethod> make_base(const MethodInfo& info) {
   std::unique_ptr<Method> method = info.make();
-  auto* base = dynamic_cast<BaseMethod*>(method.get());
-  if (base == nullptr || info.truth != Truth::none) {
+  if (info.truth != Truth::none || dynamic_cast<BaseMethod*>(method.get()) == nullptr) {
     return nullptr;
   }
-  method.release();
-  return std::unique_ptr<BaseMethod>(base);
+  return std::unique_ptr<BaseMethod>(static_cast<BaseMethod*>(method.release()));
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "testing/support.h"
-#include "winnow/method/fedavg/fedavg.h"
 #include "winnow/engine/local_engine.h"
+#include "winnow/method/fedavg/fedavg.h"
 
 namespace winnow {
 namespace {
