@@ -19,7 +19,7 @@ std::vector<std::string> schedule(const std::string& method) {
        {"method.iterations=2", "method.finetune_rounds=2", "method.usual_rounds=2",
         "method.lid_neighbours=5", "method.theta=0.1"}},
       {"fedrn", {"rounds=7", "method.warmup=3", "method.neighbours=2"}},
-      {"clipfl", {"rounds=6", "method.pre_rounds=3", "method.keep=2", "method.prune=0.4"}},
+      {"clipfl", {"rounds=6", "method.pre_rounds=3", "method.keep=3", "method.prune=0.4"}},
       {"fedns", {"rounds=5", "method.first_round_fraction=0.4"}},
       {"bulyan", {"method.byzantine=0"}},
       {"fedncl",
@@ -125,8 +125,8 @@ Json table_of(const std::string& base) {
 }
 
 void expect_wrapped(const std::string& wrapper) {
-  Json tree = small_tree({"federation.clients=6", "data.samples=180", "validation.source=\"split\"",
-                          "method.name=\"" + wrapper + "\""});
+  Json tree = small_tree({"federation.clients=6", "federation.fraction=1.0", "data.samples=180",
+                          "validation.source=\"split\"", "method.name=\"" + wrapper + "\""});
   for (const std::string& text : schedule(wrapper)) {
     const Override change = parse_override(text);
     set_by_path(tree, change.key, parse_toml_value(change.value));

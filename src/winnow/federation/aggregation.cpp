@@ -27,8 +27,8 @@ void WeightedMean::add(const State& state, double weight) {
   if (layout_ == nullptr) {
     layout_ = state.layout;
     sum_ = at::zeros({layout_->total()}, state.flat.options().dtype(at::kDouble));
-  } else if (state.layout != layout_ && *state.layout != *layout_) {
-    throw Error(ErrorKind::peer, "models of different layouts cannot be averaged");
+  } else {
+    require_same_layout(*state.layout, *layout_);
   }
   total_ += weight;
   if (sum_.is_cpu()) {
@@ -49,6 +49,12 @@ State WeightedMean::finish() {
   sum_.reset();
   total_ = 0.0;
   return mean;
+}
+
+void require_same_layout(const Layout& a, const Layout& b) {
+  if (&a != &b && a != b) {  // mostly it is the same object
+    throw Error(ErrorKind::peer, "models of different layouts cannot be averaged");
+  }
 }
 
 bool all_finite(const State& state) {

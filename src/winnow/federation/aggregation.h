@@ -27,6 +27,9 @@ class WeightedMean {
   double total_ = 0.0;
 };
 
+// Throws Error(kind peer) unless both models have the same layout.
+void require_same_layout(const Layout& a, const Layout& b);
+
 // True when every value is a finite number.
 bool all_finite(const State& state);
 

@@ -11,6 +11,8 @@
 namespace winnow {
 namespace {
 
+const std::string kPrefix = "base.";  // of the base's tensors in a wrapper's archive
+
 // Null when the method is not one that can be wrapped.
 std::unique_ptr<BaseMethod> make_base(const MethodInfo& info) {
   std::unique_ptr<Method> method = info.make();
@@ -70,6 +72,26 @@ void BaseChoice::set(const Json& value, const std::string& key) {
   params.read(table, key, {"name"});
   name_ = wanted;
   base_ = std::move(base);
+}
+
+void BaseChoice::save(Archive& archive) const {
+  Archive own;
+  base_->save(own);
+  for (auto& [name, tensor] : own.tensors) {
+    archive.tensors[kPrefix + name] = std::move(tensor);
+  }
+  archive.values["base"] = std::move(own.values);
+}
+
+void BaseChoice::load(const Archive& archive) {
+  Archive own;
+  for (const auto& [name, tensor] : archive.tensors) {
+    if (name.starts_with(kPrefix)) {
+      own.tensors[name.substr(kPrefix.size())] = tensor;
+    }
+  }
+  own.values = archive.values.value("base", Json::object());
+  base_->load(own);
 }
 
 }  // namespace winnow

@@ -22,6 +22,10 @@ class BaseChoice final : public Choice {
   std::vector<std::string> names() const override;
   void set(const Json& value, const std::string& key) override;
 
+  // The state of the chosen base, under names of its own in the wrapper's archive.
+  void save(Archive& archive) const;
+  void load(const Archive& archive);
+
   BaseMethod& operator*() const { return *base_; }
   BaseMethod* operator->() const { return base_.get(); }
 

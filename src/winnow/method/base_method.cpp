@@ -58,22 +58,25 @@ State BaseMethod::finish() {
 
 void BaseMethod::play(std::int64_t round, Server& server) {
   const std::vector<std::int64_t> pool = selectable_clients(server.fleet);
-  const std::vector<std::int64_t> chosen =
-      select(pool, participants(server.setting.fraction, static_cast<std::int64_t>(pool.size())),
-             round, server);
+  play_among(pool, participants(server.setting.fraction, static_cast<std::int64_t>(pool.size())),
+             "train", round, server);
+}
+
+void BaseMethod::play_among(std::span<const std::int64_t> pool, std::int64_t count,
+                            const std::string& kind, std::int64_t round, Server& server) {
+  const std::vector<std::int64_t> chosen = select(pool, count, round, server);
   begin(server.global);
-  ask_to_train(*this, "train", round, chosen, server,
-               [this](const Upload& upload) { add(upload); });
+  ask_to_train(*this, kind, round, chosen, server, [this](const Upload& upload) { add(upload); });
   server.global = finish();
 }
 
-void ask_to_train(const BaseMethod& base, const std::string& kind, std::int64_t round,
+void ask_to_train(const BaseMethod& base, const KindOf& kind_of, std::int64_t round,
                   const std::vector<std::int64_t>& chosen, Server& server,
                   const std::function<void(Upload)>& take) {
   std::vector<Order> orders;
   orders.reserve(chosen.size());
   for (const std::int64_t client : chosen) {
-    orders.push_back({client, base.task(round, client, server.global).renamed(kind)});
+    orders.push_back({client, base.task(round, client, server.global).renamed(kind_of(client))});
   }
   std::vector<std::int64_t> rejected;
   server.fleet.ask(orders, [&](std::int64_t client, const Message& reply) {
@@ -83,14 +86,26 @@ void ask_to_train(const BaseMethod& base, const std::string& kind, std::int64_t 
     }
     take({client, reply, static_cast<double>(reply.get<std::uint32_t>("samples"))});
   });
+  note_replies(round, chosen, rejected, server.notes);
+}
+
+void ask_to_train(const BaseMethod& base, const std::string& kind, std::int64_t round,
+                  const std::vector<std::int64_t>& chosen, Server& server,
+                  const std::function<void(Upload)>& take) {
+  ask_to_train(
+      base, [&kind](std::int64_t) { return kind; }, round, chosen, server, take);
+}
+
+void note_replies(std::int64_t round, const std::vector<std::int64_t>& chosen,
+                  const std::vector<std::int64_t>& rejected, Json& notes) {
   if (rejected.size() == chosen.size()) {
     throw Error(ErrorKind::run,
                 fmt::format("round {}: every reply held values that are not finite", round),
                 "the training diverged: lower train.lr");
   }
-  server.notes["clients"] = chosen;
+  notes["clients"] = chosen;
   if (!rejected.empty()) {
-    server.notes["rejected"] = rejected;
+    notes["rejected"] = rejected;
   }
 }
 

@@ -32,8 +32,11 @@ class BaseMethod : public Method {
  public:
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Schema> schemas() const override;
-  // select, ask, begin, add for every reply, finish.
   void play(std::int64_t round, Server& server) override;
+  // A round with `count` of `pool`, its training tasks under the kind `kind`: select, begin, ask,
+  // add for every reply, finish.
+  void play_among(std::span<const std::int64_t> pool, std::int64_t count, const std::string& kind,
+                  std::int64_t round, Server& server);
 
   // Chooses `count` of `pool` (ascending), or all when there are fewer.
   virtual std::vector<std::int64_t> select(std::span<const std::int64_t> pool, std::int64_t count,
@@ -54,12 +57,22 @@ class BaseMethod : public Method {
   WeightedMean mean_;
 };
 
-// Sends base's training task, under the kind `kind`, to the chosen clients and hands over every
-// reply whose model is finite, in the fleet's order. Notes who took part and who was rejected;
-// throws Error(kind run) when nobody is left.
+// Sends base's training task to the chosen clients, to each under the kind that `kind_of` says, and
+// hands over every reply whose model is finite, in the fleet's order. Notes who took part and who
+// was rejected; throws Error(kind run) when nobody is left.
+using KindOf = std::function<std::string(std::int64_t client)>;
+void ask_to_train(const BaseMethod& base, const KindOf& kind_of, std::int64_t round,
+                  const std::vector<std::int64_t>& chosen, Server& server,
+                  const std::function<void(Upload)>& take);
+// The same with one kind for all.
 void ask_to_train(const BaseMethod& base, const std::string& kind, std::int64_t round,
                   const std::vector<std::int64_t>& chosen, Server& server,
                   const std::function<void(Upload)>& take);
+
+// Notes who took part in a round and whose reply was rejected for values that are not finite;
+// throws Error(kind run) when that is everybody.
+void note_replies(std::int64_t round, const std::vector<std::int64_t>& chosen,
+                  const std::vector<std::int64_t>& rejected, Json& notes);
 
 // The clients a round may choose from; throws Error(kind run) when no client holds a sample.
 std::vector<std::int64_t> selectable_clients(const Fleet& fleet);

@@ -19,14 +19,6 @@ void ArflMethod::play(std::int64_t round, Server& server) {
   server.notes["arfl_weights"] = weights_;
 }
 
-void ArflMethod::begin(const State& /*global*/) {
-  held_.clear();
-}
-
-void ArflMethod::add(const Upload& upload) {
-  held_.add(upload.client, upload.model(), upload.weight());
-}
-
 State ArflMethod::finish() {
   const HeldModels held = held_.take();
   Arfl result = arfl(held.models(), options_);

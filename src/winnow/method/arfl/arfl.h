@@ -4,26 +4,22 @@
 
 #include <cstdint>
 
-#include "winnow/federation/robust.h"
 #include "winnow/federation/robust_arfl.h"
-#include "winnow/method/base_method.h"
+#include "winnow/method/holding_method.h"
 
 namespace winnow {
 
 // Holds every upload of a round. Neither samples nor the factors of a wrapper count.
-class ArflMethod : public BaseMethod {
+class ArflMethod : public HoldingMethod {
  public:
   void declare(Params& params) override;
   // Notes `arfl_clients`, ascending, and `arfl_weights`, what each counted.
   void play(std::int64_t round, Server& server) override;
-  void begin(const State& global) override;
-  void add(const Upload& upload) override;
   // Throws Error(kind run) when nothing finite was added.
   State finish() override;
 
  private:
   ArflOptions options_;
-  HeldModels held_;
   std::vector<std::int64_t> clients_;
   std::vector<double> weights_;
 };

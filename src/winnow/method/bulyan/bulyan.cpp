@@ -18,14 +18,6 @@ void Bulyan::play(std::int64_t round, Server& server) {
   server.notes["selected"] = selected_;
 }
 
-void Bulyan::begin(const State& /*global*/) {
-  held_.clear();
-}
-
-void Bulyan::add(const Upload& upload) {
-  held_.add(upload.client, upload.model(), upload.weight());
-}
-
 State Bulyan::finish() {
   const HeldModels held = held_.take();
   if (held.size() < 4 * byzantine_ + 3) {

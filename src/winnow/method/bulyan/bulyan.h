@@ -5,25 +5,21 @@
 #include <cstdint>
 #include <vector>
 
-#include "winnow/federation/robust.h"
-#include "winnow/method/base_method.h"
+#include "winnow/method/holding_method.h"
 
 namespace winnow {
 
 // Holds every upload of a round. Neither samples nor the factors of a wrapper count.
-class Bulyan : public BaseMethod {
+class Bulyan : public HoldingMethod {
  public:
   void declare(Params& params) override;
   // Notes `selected`, the clients in the order of selection.
   void play(std::int64_t round, Server& server) override;
-  void begin(const State& global) override;
-  void add(const Upload& upload) override;
   // Throws Error(kind run) when there are fewer than 4 f + 3 models.
   State finish() override;
 
  private:
   std::int64_t byzantine_ = 1;
-  HeldModels held_;
   std::vector<std::int64_t> selected_;
 };
 

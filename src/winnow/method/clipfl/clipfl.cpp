@@ -110,22 +110,19 @@ void ClipFL::play(std::int64_t round, Server& server) {
     prune(server);
   }
   const std::vector<std::int64_t> pool = remaining(server.fleet);
-  const std::vector<std::int64_t> chosen = base_->select(
-      pool, participants(server.setting.fraction, static_cast<std::int64_t>(pool.size())), round,
-      server);
+  const std::int64_t count =
+      participants(server.setting.fraction, static_cast<std::int64_t>(pool.size()));
   server.notes["phase"] = pruned_ ? "III" : "I";
-  base_->begin(server.global);
   if (pruned_) {
-    ask_to_train(*base_, "train", round, chosen, server,
-                 [this](const Upload& upload) { base_->add(upload); });
+    base_->play_among(pool, count, "train", round, server);
   } else {
-    play_screening(round, chosen, server);
+    play_screening(round, base_->select(pool, count, round, server), server);
   }
-  server.global = base_->finish();
 }
 
 void ClipFL::play_screening(std::int64_t round, const std::vector<std::int64_t>& chosen,
                             Server& server) {
+  base_->begin(server.global);
   std::vector<Upload> uploads;
   ask_to_train(*base_, "train", round, chosen, server,
                [&](Upload upload) { uploads.push_back(std::move(upload)); });
@@ -136,6 +133,7 @@ void ClipFL::play_screening(std::int64_t round, const std::vector<std::int64_t>&
     }
   }
   server.notes["dropped"] = flagged.size();
+  server.global = base_->finish();
 }
 
 std::set<std::int64_t> ClipFL::judge(const std::vector<std::int64_t>& chosen,
@@ -176,7 +174,7 @@ Findings ClipFL::findings() const {
 }
 
 void ClipFL::save(Archive& archive) const {
-  base_->save(archive);
+  base_.save(archive);
   Json& state = archive.values[kState];
   state["ledger"] = ledger_.to_json();
   if (pruned_) {
@@ -185,7 +183,7 @@ void ClipFL::save(Archive& archive) const {
 }
 
 void ClipFL::load(const Archive& archive) {
-  base_->load(archive);
+  base_.load(archive);
   ledger_ = {};
   pruned_.reset();
   const auto state = archive.values.find(kState);

@@ -17,8 +17,6 @@
 namespace winnow {
 namespace {
 
-const std::string kBasePrefix = "base/";  // of the base method's tensors in an archive
-
 std::string stage_text(const fedcorr::Step& step) {
   return step.stage == 1 ? fmt::format("1 iteration {}", step.iteration + 1)
                          : fmt::format("{}", step.stage);
@@ -98,15 +96,16 @@ void FedCorr::play(std::int64_t round, Server& server) {
       finish_iteration(step, round, server);
     }
   } else if (step.stage == 2) {
-    train(finetune_, "finetune",
-          fedcorr::finetune_pool(estimates_, options_.kappa,
-                                 fedcorr::fallback_size(setting.fraction, setting.clients)),
-          round, server);
+    finetune_.play_among(
+        fedcorr::finetune_pool(estimates_, options_.kappa,
+                               fedcorr::fallback_size(setting.fraction, setting.clients)),
+        participants(setting.fraction, setting.clients), "finetune", round, server);
     if (step.last && options_.correction) {
       correct_all(server);
     }
   } else {
-    train(*base_, "train", pool, round, server);
+    base_->play_among(pool, participants(setting.fraction, setting.clients), "train", round,
+                      server);
   }
 }
 
@@ -211,17 +210,6 @@ void FedCorr::correct(const std::vector<std::int64_t>& pool, std::int64_t round,
   server.notes["muhat"] = levels;
 }
 
-void FedCorr::train(BaseMethod& base, const char* kind, const std::vector<std::int64_t>& pool,
-                    std::int64_t round, Server& server) {
-  const Setting& setting = server.setting;
-  const std::vector<std::int64_t> chosen =
-      base.select(pool, participants(setting.fraction, setting.clients), round, server);
-  base.begin(server.global);
-  ask_to_train(base, kind, round, chosen, server,
-               [&base](const Upload& upload) { base.add(upload); });
-  server.global = base.finish();
-}
-
 void FedCorr::correct_all(Server& server) const {
   std::vector<Order> orders;
   for (const std::int64_t client : fedcorr::final_clients(noisy_, estimates_, options_)) {
@@ -255,12 +243,7 @@ void FedCorr::save(Archive& archive) const {
   archive.values["lid_seen"] = by_name(seen);
   archive.values["estimates"] = by_name(estimates_);
   archive.values["noisy"] = noisy_;
-  Archive base;
-  base_->save(base);
-  archive.values["base"] = std::move(base.values);
-  for (auto& [name, tensor] : base.tensors) {
-    archive.tensors[kBasePrefix + name] = std::move(tensor);
-  }
+  base_.save(archive);
 }
 
 void FedCorr::load(const Archive& archive) {
@@ -272,14 +255,7 @@ void FedCorr::load(const Archive& archive) {
   }
   estimates_ = by_client<double>(archive, "estimates");
   noisy_ = archive.values.value("noisy", std::vector<std::int64_t>{});
-  Archive base;
-  base.values = archive.values.value("base", Json::object());
-  for (const auto& [name, tensor] : archive.tensors) {
-    if (name.starts_with(kBasePrefix)) {
-      base.tensors[name.substr(kBasePrefix.size())] = tensor;
-    }
-  }
-  base_->load(base);
+  base_.load(archive);
 }
 
 MethodInfo fedcorr_info() {

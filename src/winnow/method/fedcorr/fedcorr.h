@@ -37,9 +37,6 @@ class FedCorr final : public Method {
   void finish_iteration(const fedcorr::Step& step, std::int64_t round, Server& server);
   // Asks flagged clients to correct themselves, tells the others that they are clean.
   void correct(const std::vector<std::int64_t>& pool, std::int64_t round, Server& server);
-  // One round of `base` with clients of `pool`, its training tasks under the kind `kind`.
-  static void train(BaseMethod& base, const char* kind, const std::vector<std::int64_t>& pool,
-                    std::int64_t round, Server& server);
   void correct_all(Server& server) const;
 
   fedcorr::Options options_;

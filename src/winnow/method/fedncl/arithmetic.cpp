@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "winnow/base/error.h"
+#include "winnow/federation/aggregation.h"
 
 namespace winnow::fedncl {
 namespace {
@@ -39,16 +40,10 @@ std::string_view layer_of(const Slot& slot) {
   return dot == std::string_view::npos ? name : name.substr(0, dot);
 }
 
-void require_same_layout(const State& a, const State& b) {
-  if (a.layout != b.layout && *a.layout != *b.layout) {
-    throw Error(ErrorKind::peer, "models of different layouts cannot be averaged");
-  }
-}
-
 }  // namespace
 
 std::vector<double> divergences(const State& global, const State& model, bool with_counters) {
-  require_same_layout(global, model);
+  require_same_layout(*global.layout, *model.layout);
   const at::Tensor moved =
       global.flat.to(at::kDouble).sub_(model.flat.to(global.flat.device()).to(at::kDouble));
   std::vector<at::Tensor> norms;
@@ -172,7 +167,7 @@ State combine(std::span<const State> models, const std::vector<std::vector<doubl
   const State& first = models.front();
   const at::Tensor total = at::zeros_like(first.flat, at::kDouble);
   for (std::size_t client = 0; client < models.size(); ++client) {
-    require_same_layout(first, models[client]);
+    require_same_layout(*first.layout, *models[client].layout);
     const at::Tensor values = models[client].flat.to(first.flat.device()).to(at::kDouble);
     const std::vector<Slot>& slots = first.layout->slots();
     for (std::size_t slot = 0; slot < slots.size(); ++slot) {

@@ -161,15 +161,7 @@ FedNCL::Round FedNCL::ask(std::int64_t round, const std::vector<std::int64_t>& c
     }
     rejected.push_back(client);
   });
-  if (usable.empty()) {
-    throw Error(ErrorKind::run,
-                fmt::format("round {}: every reply held values that are not finite", round),
-                "the training diverged: lower train.lr");
-  }
-  server.notes["clients"] = chosen;
-  if (!rejected.empty()) {
-    server.notes["rejected"] = rejected;
-  }
+  note_replies(round, chosen, rejected, server.notes);
   Round played;
   for (auto& [client, reply] : usable) {
     played.clients.push_back(client);

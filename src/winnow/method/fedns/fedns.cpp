@@ -20,30 +20,6 @@ namespace {
 // With fewer scores an open table says nothing yet (spec: input-noise 1.5).
 constexpr std::size_t kFewestScores = 4;
 
-// A fleet that turns the training tasks of some clients into tasks that also ask for a score.
-class PleaseScore final : public Fleet {
- public:
-  PleaseScore(Fleet& fleet, const std::set<std::int64_t>& scorers)
-      : fleet_(fleet), scorers_(scorers) {}
-
-  std::int64_t size() const override { return fleet_.size(); }
-  std::int64_t samples(std::int64_t client) const override { return fleet_.samples(client); }
-  const Traffic& traffic() const override { return fleet_.traffic(); }
-  void ask(const std::vector<Order>& orders, const Fold& fold) override {
-    std::vector<Order> asked = orders;
-    for (Order& order : asked) {
-      if (scorers_.contains(order.client)) {
-        order.task = order.task.renamed("train_score");
-      }
-    }
-    fleet_.ask(asked, fold);
-  }
-
- private:
-  Fleet& fleet_;
-  const std::set<std::int64_t>& scorers_;
-};
-
 Schema renamed(const std::vector<Schema>& schemas, const std::string& from, std::string to) {
   Schema schema = *std::ranges::find(schemas, from, &Schema::kind);
   schema.kind = std::move(to);
@@ -183,11 +159,12 @@ void FedNS::play(std::int64_t round, Server& server) {
     noisy_ = {setting.noisy_clients.begin(), setting.noisy_clients.end()};
   }
   const std::set<std::int64_t> scoring = scorers(chosen);
-  PleaseScore fleet(server.fleet, scoring);
-  Server asking{setting, fleet, server.global, server.notes, server.validate};
+  const auto kind_of = [&scoring](std::int64_t client) {
+    return scoring.contains(client) ? "train_score" : "train";
+  };
   begin(server.global);
   std::vector<Upload> held;
-  ask_to_train(*base_, "train", round, chosen, asking, [&](Upload upload) {
+  ask_to_train(*base_, KindOf(kind_of), round, chosen, server, [&](Upload upload) {
     if (scoring.empty()) {
       add(std::move(upload));
       return;
@@ -284,12 +261,7 @@ Findings FedNS::findings() const {
 }
 
 void FedNS::save(Archive& archive) const {
-  Archive base;
-  base_->save(base);
-  for (const auto& [name, tensor] : base.tensors) {
-    archive.tensors[fmt::format("base.{}", name)] = tensor;
-  }
-  archive.values["base"] = std::move(base.values);
+  base_.save(archive);
   Json scores = Json::object();
   for (const auto& [client, score] : scores_) {
     scores[std::to_string(client)] = score ? Json(*score) : Json(nullptr);
@@ -301,15 +273,7 @@ void FedNS::save(Archive& archive) const {
 }
 
 void FedNS::load(const Archive& archive) {
-  Archive base;
-  const std::string prefix = "base.";
-  for (const auto& [name, tensor] : archive.tensors) {
-    if (name.starts_with(prefix)) {
-      base.tensors[name.substr(prefix.size())] = tensor;
-    }
-  }
-  base.values = archive.values.value("base", Json::object());
-  base_->load(base);
+  base_.load(archive);
   scores_.clear();
   const Json scores = archive.values.value("scores", Json::object());
   for (const auto& [client, score] : scores.items()) {

@@ -202,17 +202,9 @@ void FedRN::play(std::int64_t round, Server& server) {
       rejected.push_back(client);
     }
   });
-  if (rejected.size() == chosen.size()) {
-    throw Error(ErrorKind::run,
-                fmt::format("round {}: every reply held values that are not finite", round),
-                "the training diverged: lower train.lr");
-  }
+  note_replies(round, chosen, rejected, server.notes);
   server.global = mean.finish();
   server.notes["phase"] = robust ? "robust" : "warm-up";
-  server.notes["clients"] = chosen;
-  if (!rejected.empty()) {
-    server.notes["rejected"] = rejected;
-  }
   if (robust) {
     server.notes["neighbours"] = asked;
   }

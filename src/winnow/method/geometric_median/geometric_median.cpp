@@ -22,14 +22,6 @@ void GeometricMedianMethod::play(std::int64_t round, Server& server) {
   server.notes["passes"] = passes_;
 }
 
-void GeometricMedianMethod::begin(const State& /*global*/) {
-  held_.clear();
-}
-
-void GeometricMedianMethod::add(const Upload& upload) {
-  held_.add(upload.client, upload.model(), upload.weight());
-}
-
 State GeometricMedianMethod::finish() {
   const HeldModels held = held_.take();
   GeometricMedian median = geometric_median(held.models(), held.weights(), options_);

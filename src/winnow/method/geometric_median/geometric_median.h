@@ -4,25 +4,21 @@
 
 #include <cstdint>
 
-#include "winnow/federation/robust.h"
-#include "winnow/method/base_method.h"
+#include "winnow/method/holding_method.h"
 
 namespace winnow {
 
 // Holds every upload of a round and weighs them by Upload::weight().
-class GeometricMedianMethod : public BaseMethod {
+class GeometricMedianMethod : public HoldingMethod {
  public:
   void declare(Params& params) override;
   // Notes `passes`, over the models, the first mean counted.
   void play(std::int64_t round, Server& server) override;
-  void begin(const State& global) override;
-  void add(const Upload& upload) override;
   // Throws Error(kind run) when nothing that weighs anything was added.
   State finish() override;
 
  private:
   GeometricMedianOptions options_;
-  HeldModels held_;
   std::int64_t passes_ = 0;
 };
 

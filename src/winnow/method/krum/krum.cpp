@@ -34,14 +34,6 @@ void Krum::play(std::int64_t round, Server& server) {
   server.notes["selected"] = selected_;
 }
 
-void Krum::begin(const State& /*global*/) {
-  held_.clear();
-}
-
-void Krum::add(const Upload& upload) {
-  held_.add(upload.client, upload.model(), upload.weight());
-}
-
 State Krum::finish() {
   const HeldModels held = held_.take();
   const auto winner = best(held, expected_bad(byzantine_, held.size()), 1);
@@ -59,14 +51,6 @@ void MultiKrum::declare(Params& params) {
 void MultiKrum::play(std::int64_t round, Server& server) {
   BaseMethod::play(round, server);
   server.notes["selected"] = selected_;
-}
-
-void MultiKrum::begin(const State& /*global*/) {
-  held_.clear();
-}
-
-void MultiKrum::add(const Upload& upload) {
-  held_.add(upload.client, upload.model(), upload.weight());
 }
 
 State MultiKrum::finish() {

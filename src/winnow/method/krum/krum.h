@@ -5,45 +5,38 @@
 #include <cstdint>
 #include <vector>
 
-#include "winnow/federation/robust.h"
-#include "winnow/method/base_method.h"
+#include "winnow/method/holding_method.h"
 
 namespace winnow {
 
 // Krum: the one model of the lowest score, of equal ones that of the lower client id. Holds every
 // upload of a round. Neither samples nor the factors of a wrapper count.
-class Krum : public BaseMethod {
+class Krum : public HoldingMethod {
  public:
   void declare(Params& params) override;
   // Notes `selected`, the client whose model it is.
   void play(std::int64_t round, Server& server) override;
-  void begin(const State& global) override;
-  void add(const Upload& upload) override;
   // Throws Error(kind run) when nothing was added.
   State finish() override;
 
  private:
   std::int64_t byzantine_ = -1;
-  HeldModels held_;
   std::int64_t selected_ = 0;
 };
 
 // Multi-Krum: the mean of the models of the lowest scores, weighted by Upload::weight(). Holds
 // every upload of a round.
-class MultiKrum : public BaseMethod {
+class MultiKrum : public HoldingMethod {
  public:
   void declare(Params& params) override;
   // Notes `selected`, the clients whose models were averaged, best first.
   void play(std::int64_t round, Server& server) override;
-  void begin(const State& global) override;
-  void add(const Upload& upload) override;
   // Throws Error(kind run) when nothing was added or the chosen models weigh nothing.
   State finish() override;
 
  private:
   std::int64_t byzantine_ = -1;
   std::int64_t keep_ = -1;
-  HeldModels held_;
   std::vector<std::int64_t> selected_;
 };
 

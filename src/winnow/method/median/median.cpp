@@ -2,14 +2,6 @@
 
 namespace winnow {
 
-void Median::begin(const State& /*global*/) {
-  held_.clear();
-}
-
-void Median::add(const Upload& upload) {
-  held_.add(upload.client, upload.model(), upload.weight());
-}
-
 State Median::finish() {
   const HeldModels held = held_.take();
   return coordinate_median(held.models()).to(held.device());

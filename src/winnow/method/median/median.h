@@ -2,21 +2,15 @@
 // the median of the clients' values.
 #pragma once
 
-#include "winnow/federation/robust.h"
-#include "winnow/method/base_method.h"
+#include "winnow/method/holding_method.h"
 
 namespace winnow {
 
 // Holds every upload of a round. Neither samples nor the factors of a wrapper count.
-class Median : public BaseMethod {
+class Median : public HoldingMethod {
  public:
-  void begin(const State& global) override;
-  void add(const Upload& upload) override;
   // Throws Error(kind run) when nothing was added.
   State finish() override;
-
- private:
-  HeldModels held_;
 };
 
 MethodInfo median_info();

@@ -71,8 +71,8 @@ void TrimmedMean::add(const Upload& upload) {
   if (upload.factor <= 0.0) {
     return;
   }
-  if (!models_.empty() && *upload.model().layout != *models_.front().layout) {
-    throw Error(ErrorKind::peer, "models of different layouts cannot be averaged");
+  if (!models_.empty()) {
+    require_same_layout(*upload.model().layout, *models_.front().layout);
   }
   models_.push_back(upload.model());
   factors_.push_back(upload.factor);

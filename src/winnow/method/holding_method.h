@@ -1,0 +1,22 @@
+// A base method whose rule needs all models of a round at once.
+#pragma once
+
+#include "winnow/federation/robust.h"
+#include "winnow/method/base_method.h"
+
+namespace winnow {
+
+// Holds every upload of a round, with Upload::weight(), until finish() takes them out of `held_`.
+class HoldingMethod : public BaseMethod {
+ public:
+  void begin(const State& /*global*/) override { held_.clear(); }
+  void add(const Upload& upload) override {
+    held_.add(upload.client, upload.model(), upload.weight());
+  }
+  State finish() override = 0;
+
+ protected:
+  HeldModels held_;
+};
+
+}  // namespace winnow
