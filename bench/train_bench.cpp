@@ -24,7 +24,7 @@ void train_epoch(benchmark::State& bench, const char* model, std::int64_t channe
   const Feed feed(data.train.images, data.normalisation, 0, at::kCPU);
   const NetInfo& net = find_net(model);
   const NetShape shape{data.classes, channels, size, size};
-  Lane lane(net.make(shape), feed, false);
+  Lane lane([&] { return net.make(shape); }, feed, false);
   const State start = net.make(shape)->weights().initial(1);
   std::vector<std::int64_t> samples(200);
   std::iota(samples.begin(), samples.end(), std::int64_t{0});

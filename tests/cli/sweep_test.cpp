@@ -60,6 +60,12 @@ TEST(SweepCommand, RunsTheGridOnceAndTablesShowItInEveryFormat) {
   EXPECT_THAT(table("markdown"), HasSubstr("| fedprox |"));
   EXPECT_THAT(table("csv"), HasSubstr("fedavg,,best,"));
   EXPECT_THAT(table("latex"), HasSubstr("\\begin{tabular}"));
+  EXPECT_THAT(shop.done({"table", "runs/small", "--metric", "cost@1", "--format", "csv"}).out,
+              HasSubstr("fedavg,,cost@1,"))
+      << "reached in the first round";
+  const Ended no_figures = shop.call({"table", "runs/small", "--paper"});
+  EXPECT_EQ(no_figures.code, 2);
+  EXPECT_THAT(no_figures.err, HasSubstr("--paper: no sweep given here carries published figures"));
   const Json json = Json::parse(table("json"));
   ASSERT_EQ(json.size(), 4U);
   for (const Json& cell : json) {

@@ -4,6 +4,7 @@
 #include <torch/cuda.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "winnow/data/synthetic.h"
 #include "winnow/run/session.h"
@@ -80,6 +81,99 @@ TEST_F(Gpu, AgreesWithTheCpuWithMixupAndSmoothing) {
   experiment.method = "fedprox";
   experiment.method_params = Json{{"mu", 0.1}};
   expect_agreement(experiment);
+}
+
+// Two models and memory of every sample: a captured step finds the batch's entries and writes into
+// the lane's buffers as a step on the CPU does.
+class Remembering final : public Objective {
+ public:
+  Remembering(Lane& lane, std::int64_t entries)
+      : memory_(lane.buffer("memory", entries, {}, at::kFloat)) {
+    memory_.zero_();
+  }
+  at::Tensor loss(const Batch& batch, const Models& models) const override {
+    const at::Tensor losses =
+        at::cross_entropy_loss(models.logits(0, batch.images), batch.labels, {}, 0);
+    memory_.index_copy_(0, batch.entries, losses.detach() + batch.step.to(at::kFloat));
+    return losses.mean() +
+           at::cross_entropy_loss(models.logits(1, batch.images), batch.labels).mul(0.5);
+  }
+  std::string signature() const override { return "remembering"; }
+  bool reads_entries() const override { return true; }
+  at::Tensor memory() const { return memory_.cpu(); }
+
+ private:
+  mutable at::Tensor memory_;
+};
+
+TEST_F(Gpu, TrainsSeveralModelsWithMemoryAsTheCpuDoes) {
+  const DataSet data = load(small_experiment("lenet5", 3, 32, true).data);
+  const NetShape shape{data.classes, 3, 32, 32};
+  const MakeNet make = [&] { return find_net("lenet5").make(shape); };
+  std::vector<std::int64_t> samples(45);
+  std::iota(samples.begin(), samples.end(), std::int64_t{0});
+  const LocalSet set{samples, std::span(data.train.labels).first(45)};
+  const TrainOptions options{.epochs = 6, .batch_size = 10};
+  const Plan plan = make_plan(set, options, true, {1, 2, 3});
+  std::vector<at::Tensor> ends;
+  for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA, 0)}) {
+    const Feed feed(data.train.images, data.normalisation, 0, device);
+    Lane lane(make, feed, true);
+    const std::vector<State> starts{make()->weights().initial(1).to(device),
+                                    make()->weights().initial(2).to(device)};
+    lane.on_stream([&] {
+      const Remembering objective(lane, plan.entries());
+      lane.begin(starts, {1, 2, 3});
+      for (std::int64_t epoch = 0; epoch < 6; ++epoch) {  // eager, captured, replayed
+        lane.run(plan.epoch(epoch, 6), objective, {.lr = 0.03, .momentum = 0.5, .models = {0, 1}});
+      }
+      ends.push_back(at::cat({lane.model(0).flat.cpu(), lane.model(1).flat.cpu()}));
+      ends.push_back(objective.memory().narrow(0, 0, 45));
+    });
+  }
+  EXPECT_LT((ends[0] - ends[2]).abs().max().item<double>(), kWeightTolerance);
+  EXPECT_LT((ends[1] - ends[3]).abs().max().item<double>(), kWeightTolerance);
+}
+
+// Decisions of a method may fall differently after rounding, so only the accuracy is compared.
+TEST_F(Gpu, RunsEveryMethod) {
+  constexpr double kSimilar = 0.1;
+  const Registry registry = builtin_methods();
+  for (const MethodInfo& info : registry.all()) {
+    SCOPED_TRACE(info.name);
+    Experiment experiment = small_experiment("lenet5", 1, 28, false);
+    experiment.federation.fraction = 1.0;
+    experiment.validation.source = "split";
+    experiment.method = info.name;
+    experiment.method_params = Json::object();
+    if (info.name == "fedcorr") {
+      experiment.method_params = {{"iterations", 1}, {"finetune_rounds", 1}, {"usual_rounds", 1}};
+    } else if (info.name == "fedrn") {
+      experiment.method_params = {{"warmup", 1}};
+    } else if (info.name == "clc") {
+      experiment.method_params = {{"holdout_rounds", 1}, {"correction_rounds", 1}};
+    } else if (info.name == "bulyan") {
+      experiment.method_params = {{"byzantine", 0}};
+    } else if (info.name == "clipfl") {
+      experiment.method_params = {{"pre_rounds", 2}};
+    }
+    std::vector<double> accuracies;
+    for (const char* device : {"cpu", "cuda"}) {
+      Session session(experiment, registry, {.lanes = 2, .device = device, .precision = "auto"},
+                      nullptr);
+      RoundRecord last;
+      while (session.rounds_done() < session.rounds()) {
+        last = session.play().record;
+      }
+      accuracies.push_back(*last.accuracy);
+    }
+    std::printf("%s: accuracy %.3f / %.3f\n", info.name.c_str(), accuracies[0], accuracies[1]);
+    EXPECT_NEAR(accuracies[0], accuracies[1], kSimilar);
+  }
+}
+
+TEST_F(Gpu, AgreesWithTheCpuOnBatchNorm) {
+  expect_agreement(small_experiment("resnet18", 3, 32, true));
 }
 
 TEST_F(Gpu, FeedsTheSameImages) {

@@ -125,7 +125,7 @@ TEST(LocalEngine, EvaluatesLikeOneLaneDoes) {
   const DataSet data = tiny_data(60, 50);
   const NetInfo net = net_info<NormNet>("norm");
   const Feed feed(data.test.images, data.normalisation, 0, at::kCPU);
-  Lane lane(net.make(shape_of(data)), feed, false);
+  Lane lane(make_net(net, data), feed, false);
   LocalEngine engine(data, deal(data, {60}), net, {.eval_batch = 3}, {.lanes = 3, .seed = 5},
                      nullptr);
   const State model = engine.initial_state(3);

@@ -12,7 +12,7 @@ struct Client {
   Client()
       : data(tiny_data()),
         feed(data.train.images, data.normalisation, 0, at::kCPU),
-        lane(std::make_unique<TwoLayerNet>(shape_of(data)), feed, false),
+        lane(make_net<TwoLayerNet>(data), feed, false),
         start(TwoLayerNet(shape_of(data)).weights().initial(1)),
         held(deal(data, {12}).front()) {}
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "testing/support.h"
 #include "winnow/base/error.h"
 
 namespace winnow {
@@ -349,6 +350,35 @@ TEST(Table, WithoutRunsIsAHeaderAlone) {
   EXPECT_EQ(render({}, {"best"}), "method\n------\n");
   EXPECT_EQ(render({}, {"best"}, "csv"), "row,column,metric,mean,std,runs\n");
   EXPECT_EQ(render({}, {"best"}, "json"), "[]\n");
+}
+
+TEST(Table, PublishedFiguresAndTheDifferenceStandBesideOurs) {
+  std::vector<RunResult> results;
+  for (const auto& [row, best] : {std::pair{"fedavg", 0.80}, {"fedcorr", 0.90}, {"own", 0.70}}) {
+    results.push_back({row, "IID", 1, Json{{"best", best}, {"last", best}}});
+  }
+  TableOptions options{.metrics = {"best", "last"}, .format = "markdown"};
+  options.paper = {"best", {{"fedavg", "IID", 81.22}, {"fedcorr", "IID", 88.5}}};
+  EXPECT_EQ(render_table(results, options),
+            "| method | best | best paper | difference | last |\n"
+            "| --- | ---: | ---: | ---: | ---: |\n"
+            "| fedavg | 80.00 | 81.22 | -1.22 | 80.00 |\n"
+            "| fedcorr | **90.00** | 88.50 | +1.50 | **90.00** |\n"
+            "| own | 70.00 | - | - | 70.00 |\n");
+  options.format = "csv";
+  EXPECT_NE(render_table(results, options).find("fedavg,IID,best difference,-1.22,,1\n"),
+            std::string::npos);
+}
+
+TEST(Table, CostSaysHowManyRunsReachedTheTarget) {
+  std::vector<RunResult> results{{"a", "", 1, Json{{"cost@80", 100}}},
+                                 {"a", "", 2, Json{{"cost@80", 120}}},
+                                 {"a", "", 3, Json{{"cost@80", nullptr}}},
+                                 {"b", "", 1, Json{{"cost@80", nullptr}}}};
+  EXPECT_EQ(render_table(results, {.metrics = {"cost@80"}, .format = "markdown"}),
+            "| method | cost@80 |\n| --- | ---: |\n| a | 110 ± 14 (2/3) |\n| b | - |\n");
+  EXPECT_EQ(error_text([&] { render_table(results, {.metrics = {"cost@much"}}); }),
+            "metric 'cost@much': expected an accuracy in percent, such as cost@80");
 }
 
 TEST(Table, RefusesAnUnknownMetric) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "run/small_run.h"
 #include "winnow/method/base_choice.h"
@@ -22,6 +23,8 @@ std::vector<std::string> schedule(const std::string& method) {
       {"clipfl", {"rounds=6", "method.pre_rounds=3", "method.keep=3", "method.prune=0.4"}},
       {"fedns", {"rounds=5", "method.first_round_fraction=0.4"}},
       {"bulyan", {"method.byzantine=0"}},
+      {"power_of_choice", {"method.candidates=4"}},
+      {"clc", {"method.holdout_rounds=3", "method.correction_rounds=2", "method.tau=0.0"}},
       {"fedncl",
        {"rounds=7", "method.penalty_rounds=3", "method.candidate_share=0.0",
         "method.confidence=0.1"}},
@@ -148,6 +151,11 @@ void expect_wrapped(const std::string& wrapper) {
 TEST_P(EveryBase, CanBeWrapped) {
   expect_wrapped("clipfl");
   expect_wrapped("fedcorr");
+  if (std::set<std::string>{"median", "krum", "bulyan", "arfl"}.contains(GetParam())) {
+    EXPECT_THROW(expect_wrapped("fedns"), Error) << "it gives all models the same say";
+  } else {
+    expect_wrapped("fedns");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryBase, ::testing::ValuesIn(BaseChoice().names()),

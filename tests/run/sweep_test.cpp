@@ -105,6 +105,28 @@ seed = [7]
   EXPECT_EQ(sweep.runs[2].experiment.method, "fedavg");
 }
 
+TEST(Sweep, CarriesPublishedFiguresOfItsOwnCells) {
+  const std::string rows = R"toml(
+[[row]]
+name = "a"
+[[row]]
+name = "b"
+)toml";
+  const Sweep sweep =
+      SweepFile(rows + "[paper]\nmetric = \"best\"\nfigures = { a = 81.2, b = 92 }\n").load();
+  EXPECT_EQ(sweep.paper["figures"]["a"], 81.2);
+  const auto text = [&](const std::string& paper) {
+    return error_text([&] { SweepFile(rows + "[paper]\n" + paper).load(); });
+  };
+  EXPECT_THAT(text("metric = \"best\"\nfigures = { aa = 1 }\n"),
+              HasSubstr("paper.figures: the sweep has no row 'aa'"));
+  EXPECT_THAT(text("metric = \"best\"\nfigures = { a = \"high\" }\n"),
+              HasSubstr("paper.figures.\"a\": expected a number, found \"high\""));
+  EXPECT_THAT(text("figures = { a = 1 }\n"), HasSubstr("paper: expected metric"));
+  EXPECT_THAT(text("metric = \"best\"\nfigures = { a = 1 }\n[[column]]\nname = \"c\"\n"),
+              HasSubstr("paper.figures.\"a\": expected { \"column\" = number }"));
+}
+
 TEST(Sweep, AMethodAxisBesideNamedRowsIsAColumn) {
   const Sweep sweep = SweepFile(R"toml(
 [[row]]

@@ -182,6 +182,15 @@ inline NetShape shape_of(const DataSet& data) {
   return {data.classes, data.channels(), data.height(), data.width()};
 }
 
+// What a lane makes its networks with.
+template <typename T>
+MakeNet make_net(const DataSet& data) {
+  return [shape = shape_of(data)] { return std::make_unique<T>(shape); };
+}
+inline MakeNet make_net(const NetInfo& net, const DataSet& data) {
+  return [make = net.make, shape = shape_of(data)] { return make(shape); };
+}
+
 // Clients that hold the given numbers of samples, one after the other, with true labels.
 inline std::vector<ClientData> deal(const DataSet& data, const std::vector<std::int64_t>& sizes) {
   std::vector<ClientData> clients;

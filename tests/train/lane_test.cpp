@@ -33,7 +33,7 @@ struct World {
   }
   template <typename T>
   Lane lane(bool augment = false, const std::atomic<bool>* stop = nullptr) const {
-    return {std::make_unique<T>(shape_of(data)), feed, augment, stop};
+    return {make_net<T>(data), feed, augment, stop};
   }
   // Normalised images without the feed.
   at::Tensor images(const at::Tensor& index) const {
@@ -102,7 +102,7 @@ std::vector<at::Tensor> train_long_hand(const World& world, const State& start, 
 
 TEST(Lane, OneStepFromZeroGivesTheWorkedWeights) {
   const Feed feed(rows_as_images({{1, 2}}), bytes_as_they_are(), 0, at::kCPU);
-  Lane lane(std::make_unique<LinearNet>(NetShape{2, 1, 1, 2}), feed, false);
+  Lane lane([] { return std::make_unique<LinearNet>(NetShape{2, 1, 1, 2}); }, feed, false);
   const std::vector<std::int64_t> sample{0};
   const TrainOutcome outcome =
       lane.train(State::zeros(lane.layout()), {sample, sample},
@@ -216,12 +216,13 @@ TEST(Lane, MixupMixesImagesAndLosses) {
   const Feed feed(rows_as_images({{1, 2}, {3, 4}, {5, 6}}), bytes_as_they_are(), 0, at::kCPU);
   at::Tensor seen;
   at::Tensor logits = at::tensor({2.0F, 0.0F, 0.0F, 1.0F, 1.0F, 1.0F}).view({3, 2});
-  Lane lane(std::make_unique<ProbeNet>(2,
-                                       [&](const at::Tensor& images) {
-                                         seen = images.detach().flatten(1).clone();
-                                         return logits;
-                                       }),
-            feed, false);
+  const auto probe = [&] {
+    return std::make_unique<ProbeNet>(2, [&](const at::Tensor& images) {
+      seen = images.detach().flatten(1).clone();
+      return logits;
+    });
+  };
+  Lane lane(probe, feed, false);
   const std::vector<std::int64_t> samples{0, 1, 2};
   const std::vector<std::int64_t> labels{0, 1, 1};
   const TrainOptions options{.epochs = 1, .batch_size = 3, .lr = 0.0, .mixup = 1.0};
@@ -429,20 +430,18 @@ TEST(Lane, AnInterruptedTrainingLeavesNoTrace) {
   };
   const State start = probe()->weights().initial(1);
   const TrainOptions options{.epochs = 2, .batch_size = 5};
-  Lane lane(probe(), world.feed, false, &stop);
+  Lane lane(probe, world.feed, false, &stop);
   EXPECT_THROW(lane.train(start, world.local(), options, {}, kKey), Interrupted);
   EXPECT_EQ(passes, 3);
   stop = false;
   const State after = lane.train(start, world.local(), options, {}, kKey).state;
-  Lane fresh(probe(), world.feed, false, &stop);
+  Lane fresh(probe, world.feed, false, &stop);
   EXPECT_EQ(hash(after), hash(fresh.train(start, world.local(), options, {}, kKey).state));
 }
 
 TEST(Lane, DropoutIsKeyedAndTheLanesOwn) {
   const World world;
-  const auto lane = [&] {
-    return Lane(find_net("cnn2").make(shape_of(world.data)), world.feed, false);
-  };
+  const auto lane = [&] { return Lane(make_net(find_net("cnn2"), world.data), world.feed, false); };
   Lane first = lane();
   Lane second = lane();
   const State start = find_net("cnn2").make(shape_of(world.data))->weights().initial(1);
@@ -550,7 +549,7 @@ TEST(Lane, ATrainingPassMovesRunningStatisticsAndNothingElse) {
     lane.load(start);
     lane.each_batch(world.feed, world.local().samples, 10, {}, training,
                     [](const at::Tensor&, const at::Tensor&) {});
-    return lane.state();
+    return lane.model();
   };
   EXPECT_EQ(hash(pass(false)), hash(start));
   const State moved = pass(true);
@@ -574,7 +573,7 @@ TEST(Lane, EachGradientIsThatOfTheLossAndChangesNothing) {
       },
       [&](const at::Tensor& gradient) { gradients.push_back(gradient.clone()); });
   ASSERT_EQ(gradients.size(), 1U);
-  EXPECT_EQ(hash(lane.state()), hash(start));
+  EXPECT_EQ(hash(lane.model()), hash(start));
   const State step =
       lane.train(start, set, {.epochs = 1, .batch_size = 25, .lr = 1.0, .momentum = 0.0}, {}, kKey)
           .state;
@@ -592,6 +591,108 @@ TEST(Lane, OutputTakesNetworkInputAsItIs) {
   const at::Tensor images = world.images(at::arange(4, at::kLong));
   EXPECT_TRUE(at::allclose(lane.output(images),
                            lane.logits(world.feed, world.local(0, 4).samples, 4), 1e-5, 1e-6));
+}
+
+// The sum of two models' cross-entropies.
+class Pair final : public Objective {
+ public:
+  at::Tensor loss(const Batch& batch, const Models& models) const override {
+    EXPECT_FALSE(batch.entries.defined());
+    return at::cross_entropy_loss(models.logits(0, batch.images), batch.labels) +
+           at::cross_entropy_loss(models.logits(1, batch.images), batch.labels);
+  }
+  std::string signature() const override { return "pair"; }
+};
+
+TEST(LaneObjective, TwoModelsTrainAsTwoTrainingsWould) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  const State first = initial<TwoLayerNet>(world, 1);
+  const State second = initial<TwoLayerNet>(world, 2);
+  const TrainOptions options{.epochs = 2, .batch_size = 5, .momentum = 0.5};
+  const State alone = lane.train(second, world.local(), options, {}, kKey).state;
+  const Plan plan = make_plan(world.local(), options, false, kKey);
+  const Stepping both{.lr = options.lr, .momentum = 0.5, .models = {0, 1}};
+  lane.begin({first, second}, kKey);
+  lane.run(plan, Pair(), both);
+  EXPECT_EQ(hash(lane.model(1)), hash(alone));
+  EXPECT_EQ(hash(lane.model(0)), hash(lane.train(first, world.local(), options, {}, kKey).state));
+}
+
+TEST(LaneObjective, ModelsThatTakeNoStepStayAsTheyAre) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  const State first = initial<TwoLayerNet>(world, 1);
+  const State second = initial<TwoLayerNet>(world, 2);
+  lane.begin({first, second}, kKey);
+  lane.run(make_plan(world.local(), {}, false, kKey), CrossEntropy({}), {.weight_decay = 0.1});
+  EXPECT_EQ(hash(lane.model(1)), hash(second));
+  EXPECT_NE(hash(lane.model(0)), hash(first));
+}
+
+TEST(LaneObjective, EpochByEpochIsTheSameAsAtOnce) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>(true);
+  const State start = initial<TwoLayerNet>(world);
+  const TrainOptions options{.epochs = 3, .batch_size = 10, .momentum = 0.9, .mixup = 1.0};
+  const State at_once = lane.train(start, world.local(), options, {.proximal = 0.1}, kKey).state;
+  const Plan plan = make_plan(world.local(), options, true, kKey);
+  lane.begin({start}, kKey);
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+    lane.run(plan.epoch(epoch, 3), CrossEntropy(options),
+             {.lr = options.lr, .momentum = 0.9, .rule = {.proximal = 0.1}});
+  }
+  EXPECT_EQ(hash(lane.model()), hash(at_once));
+}
+
+// Keeps what it sees of a batch in the lane's buffers.
+class Notes final : public Objective {
+ public:
+  explicit Notes(Lane& lane) : seen_(lane.buffer("seen", 60, {}, at::kLong)) {}
+  at::Tensor loss(const Batch& batch, const Models& models) const override {
+    seen_.index_add_(0, batch.entries, batch.step.expand({batch.labels.size(0)}) + 1);
+    images = batch.images;
+    return models.logits(0, batch.images).sum() * 0.0;
+  }
+  std::string signature() const override { return "notes"; }
+  bool reads_entries() const override { return true; }
+
+  mutable at::Tensor images;
+
+ private:
+  mutable at::Tensor seen_;
+};
+
+TEST(LaneObjective, SeesEntriesStepsAndSeveralViews) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>(true);
+  const TrainOptions options{.epochs = 2, .batch_size = 10};
+  const Plan plan = make_plan(world.local(0, 25), options, true, kKey, 2);
+  lane.begin({initial<TwoLayerNet>(world)}, kKey);
+  const Notes notes(lane);
+  lane.run(plan, notes, {.lr = 0.0});
+  const at::Tensor seen = lane.buffer("seen", 60, {}, at::kLong);
+  EXPECT_EQ(seen[0].item<std::int64_t>(), 1);
+  EXPECT_EQ(seen[24].item<std::int64_t>(), 3);
+  EXPECT_EQ(seen[49].item<std::int64_t>(), 6) << "the last batch of the second epoch";
+  EXPECT_EQ(notes.images.size(0), 10) << "five samples, two views";
+  at::Tensor buffer;
+  const auto view = [&](std::int64_t number) {
+    return world.feed
+        .batch(plan.index.narrow(0, 45, 5), plan.jitter.narrow(0, number * 50 + 45, 5), buffer)
+        .clone();
+  };
+  EXPECT_TRUE(notes.images.narrow(0, 0, 5).equal(view(0)));
+  EXPECT_TRUE(notes.images.narrow(0, 5, 5).equal(view(1)));
+}
+
+TEST(LaneObjective, BuffersKeepTheirValuesUntilALargerOneIsNeeded) {
+  const World world;
+  Lane lane = world.lane<TwoLayerNet>();
+  lane.buffer("a", 3, {2}, at::kFloat).fill_(7);
+  EXPECT_EQ(lane.buffer("a", 4, {2}, at::kFloat).sum().item<float>(), 84.0F) << "room for six";
+  EXPECT_EQ(lane.buffer("a", 7, {2}, at::kFloat).size(0), 14);
+  EXPECT_EQ(lane.buffer("a", 7, {3}, at::kFloat).size(1), 3);
 }
 
 }  // namespace

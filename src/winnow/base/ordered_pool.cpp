@@ -21,14 +21,15 @@ OrderedPool::~OrderedPool() {
   }
 }
 
-bool OrderedPool::can_start() const {
-  return work_ != nullptr && !stop_starting_ && next_ < items_ && next_ < folded_ + window();
+bool OrderedPool::can_start(std::size_t worker) const {
+  return worker < active_ && work_ != nullptr && !stop_starting_ && next_ < items_ &&
+         next_ < folded_ + window();
 }
 
 void OrderedPool::serve(std::size_t worker) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    to_workers_.wait(lock, [&] { return closing_ || can_start(); });
+    to_workers_.wait(lock, [&] { return closing_ || can_start(worker); });
     if (closing_) {
       return;
     }
@@ -51,9 +52,10 @@ void OrderedPool::serve(std::size_t worker) {
   }
 }
 
-void OrderedPool::run(std::size_t items, const Work& work, const Fold& fold) {
+void OrderedPool::run(std::size_t items, const Work& work, const Fold& fold, std::size_t workers) {
   std::unique_lock lock(mutex_);
   items_ = items;
+  active_ = workers > 0 ? workers : threads_.size();
   next_ = folded_ = 0;
   stop_starting_ = false;
   status_.assign(items, Status::waiting);

@@ -30,19 +30,21 @@ class OrderedPool {
 
   // Returns when all items are folded. If work or fold throws, no further item is started, the
   // workers come to rest, and the exception of the lowest item is rethrown.
-  void run(std::size_t items, const Work& work, const Fold& fold);
+  // With `workers` > 0 only that many of them work.
+  void run(std::size_t items, const Work& work, const Fold& fold, std::size_t workers = 0);
 
  private:
   enum class Status : char { waiting, done, failed };
 
   void serve(std::size_t worker);
-  bool can_start() const;
+  bool can_start(std::size_t worker) const;
 
   std::mutex mutex_;
   std::condition_variable to_workers_;
   std::condition_variable to_caller_;
   const Work* work_ = nullptr;  // not null while a run is on
   std::size_t items_ = 0;
+  std::size_t active_ = 0;   // workers that take part
   std::size_t next_ = 0;     // first item not started
   std::size_t folded_ = 0;   // items handed back
   std::size_t running_ = 0;  // items being worked on

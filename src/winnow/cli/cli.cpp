@@ -68,7 +68,8 @@ void check_output() {
 
 void RuntimeFlags::add_to(CLI::App& command) {
   command
-      .add_option("--lanes", runtime.lanes, "trainers working side by side (default: one per core)")
+      .add_option("--lanes", runtime.lanes,
+                  "trainers working side by side (default: one per core; measured on a GPU)")
       ->check(CLI::Range(1, 1024));
   command.add_option("--precision", runtime.precision, "of a GPU: fp32, tf32, bf16 or auto (tf32)");
   command.add_option("--device", runtime.device, "cpu, cuda, cuda:N or auto")

@@ -1,12 +1,15 @@
 // `winnow table`.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/text.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
 #include "winnow/report/table.h"
+#include "winnow/run/metrics.h"
 #include "winnow/run/runner.h"
 
 namespace winnow {
@@ -14,14 +17,46 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void collect_sweep(const fs::path& directory, std::vector<RunResult>& results) {
+// Adds to the summary of a finished run what it took to reach each target.
+void add_costs(const fs::path& directory, const std::vector<std::string>& metrics, Json& summary) {
+  if (summary.is_null()) {
+    return;
+  }
+  for (const std::string& metric : metrics) {
+    if (const auto target = cost_target(metric)) {
+      const auto cost = targeted_cost(read_history(directory), *target);
+      summary[metric] = cost ? Json(*cost) : Json(nullptr);
+    }
+  }
+}
+
+void add_figures(const Json& paper, Paper& figures) {
+  figures.metric = paper.at("metric").get<std::string>();
+  for (const auto& [row, by_column] : paper.at("figures").items()) {
+    if (by_column.is_number()) {
+      figures.figures.push_back({row, "", by_column.get<double>()});
+      continue;
+    }
+    for (const auto& [column, figure] : by_column.items()) {
+      figures.figures.push_back({row, column, figure.get<double>()});
+    }
+  }
+}
+
+void collect_sweep(const fs::path& directory, TableOptions& options, bool paper,
+                   std::vector<RunResult>& results) {
   const fs::path path = directory / "sweep.json";
   try {
     const Json index = Json::parse(read_file(path));
     for (const Json& run : index.at("runs")) {
-      const Json summary = read_summary(directory / run.at("id").get<std::string>());
+      const fs::path place = directory / run.at("id").get<std::string>();
+      Json summary = read_summary(place);
+      add_costs(place, options.metrics, summary);
       results.push_back({run.at("row").get<std::string>(), run.at("column").get<std::string>(),
                          run.at("seed").get<std::uint64_t>(), summary});
+    }
+    if (paper && index.contains("paper")) {
+      add_figures(index["paper"], options.paper);
     }
   } catch (const Json::exception& error) {
     throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
@@ -29,13 +64,15 @@ void collect_sweep(const fs::path& directory, std::vector<RunResult>& results) {
   }
 }
 
-std::vector<RunResult> collect(const std::vector<std::string>& directories) {
+std::vector<RunResult> collect(const std::vector<std::string>& directories, TableOptions& options,
+                               bool paper) {
   std::vector<RunResult> results;
   for (const std::string& name : directories) {
     const fs::path directory = name;
     if (fs::exists(directory / "sweep.json")) {
-      collect_sweep(directory, results);
+      collect_sweep(directory, options, paper, results);
     } else if (Json summary = read_summary(directory); !summary.is_null()) {
+      add_costs(directory, options.metrics, summary);
       const auto method = summary.at("method").get<std::string>();
       const auto column = summary.at("name").get<std::string>();
       const auto seed = summary.at("seed").get<std::uint64_t>();
@@ -57,17 +94,21 @@ void add_table_command(CLI::App& app, Program& /*program*/) {
     std::string metrics = "best,last,participations,bytes,seconds";
     std::string format = "text";
     bool json = false;
+    bool paper = false;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("table", "compare runs and sweeps in one table");
   command->add_option("DIR", flags->directories, "run or sweep directories")->required();
   command
       ->add_option("-m,--metric", flags->metrics,
-                   "one or more of " + join(table_metrics(), ", ") + ", with commas")
+                   "one or more of " + join(table_metrics(), ", ") +
+                       ", with commas; cost@80: participations until 80 % was reached")
       ->capture_default_str();
   command->add_option("-f,--format", flags->format, "text, markdown, csv, latex or json")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "the same as --format json");
+  command->add_flag("--paper", flags->paper,
+                    "put the published figures of the sweep file and the difference beside ours");
   command->footer("Example:  winnow table runs/quickstart --metric best,last --format markdown");
   command->callback([flags] {
     TableOptions options;
@@ -76,7 +117,15 @@ void add_table_command(CLI::App& app, Program& /*program*/) {
     }
     options.format = flags->json ? "json" : flags->format;
     options.colour = use_colour();
-    fmt::print("{}", render_table(collect(flags->directories), options));
+    const std::vector<RunResult> results = collect(flags->directories, options, flags->paper);
+    if (flags->paper && options.paper.figures.empty()) {
+      throw Error(ErrorKind::usage, "--paper: no sweep given here carries published figures",
+                  "add a [paper] table to the sweep file and give the sweep command again");
+    }
+    if (flags->paper && std::ranges::count(options.metrics, options.paper.metric) == 0) {
+      options.metrics.insert(options.metrics.begin(), options.paper.metric);
+    }
+    fmt::print("{}", render_table(results, options));
   });
 }
 

@@ -16,6 +16,9 @@ namespace {
 // Batches evaluated as one piece of work; fixed, so that sums do not depend on the lanes.
 constexpr std::int64_t kBatchesPerPiece = 8;
 
+// Numbers of lanes that are compared where none is asked for.
+const std::vector<std::int64_t> kNumbersTried{5, 10, 20};
+
 NetShape shape_of(const DataSet& data, std::int64_t resize) {
   return {data.classes, data.channels(), resize > 0 ? resize : data.height(),
           resize > 0 ? resize : data.width()};
@@ -41,15 +44,15 @@ LocalEngine::LocalEngine(const DataSet& data, std::vector<ClientData> clients, c
       train_feed_(data.train.images, data.normalisation, options.resize, options.device),
       test_(data.test, data.normalisation, options.resize, options.device),
       prototype_(net.make(shape_of(data, options.resize))),
-      pool_(static_cast<std::size_t>(options.lanes)) {
+      choice_(options.lanes > 0 ? std::vector{options.lanes} : kNumbersTried),
+      pool_(static_cast<std::size_t>(choice_.most())) {
   if (data.validation.size() > 0) {
     validation_.emplace(data.validation, data.normalisation, options.resize, options.device);
   }
-  for (std::int64_t lane = 0; lane < options.lanes; ++lane) {
-    const NetShape shape = shape_of(data, options.resize);
-    lanes_.push_back(std::make_unique<Lane>(net.make(shape), train_feed_, options.augment, stop,
-                                            options.device.is_cuda() ? net.make(shape) : nullptr,
-                                            options.precision == Precision::bf16));
+  for (std::int64_t lane = 0; lane < choice_.most(); ++lane) {
+    lanes_.push_back(std::make_unique<Lane>(
+        [make = net.make, shape = shape_of(data, options.resize)] { return make(shape); },
+        train_feed_, options.augment, stop, options.precision == Precision::bf16));
   }
 }
 
@@ -105,7 +108,10 @@ void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
     const std::int64_t client = job.order->client;
     ClientContext context(client, clients_[static_cast<std::size_t>(client)], job.memory,
                           *lanes_[worker], train_, seed_);
-    lanes_[worker]->on_stream([&] { job.reply = side_->handle(job.order->task, context); });
+    lanes_[worker]->on_stream([&] {
+      job.reply = side_->handle(job.order->task, context);
+      wait_for(device());  // the reply is read on another stream
+    });
     job.steps = context.steps();
   };
   const auto take = [&](std::size_t item) {
@@ -124,10 +130,13 @@ void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
     job.reply.reset();
   };
   const auto started = std::chrono::steady_clock::now();
+  const std::int64_t steps_before = traffic_.client_steps;
   wait_for(device());  // tasks may hold what this thread has only asked for
-  pool_.run(jobs.size(), work, take);
-  traffic_.train_seconds +=
+  pool_.run(jobs.size(), work, take, static_cast<std::size_t>(choice_.lanes()));
+  const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  traffic_.train_seconds += seconds;
+  choice_.note(traffic_.client_steps - steps_before, seconds);
 }
 
 std::vector<Score> LocalEngine::score(const std::vector<State>& models, const Measure& measure) {
@@ -150,7 +159,9 @@ std::vector<Score> LocalEngine::score(const std::vector<State>& models, const Me
   };
   std::vector<Score> totals(models.size());
   wait_for(device());
-  pool_.run(scores.size(), work, [&](std::size_t item) { totals[item / pieces] += scores[item]; });
+  pool_.run(
+      scores.size(), work, [&](std::size_t item) { totals[item / pieces] += scores[item]; },
+      static_cast<std::size_t>(choice_.lanes()));
   return totals;
 }
 

@@ -9,6 +9,7 @@
 
 #include "winnow/base/ordered_pool.h"
 #include "winnow/data/data_set.h"
+#include "winnow/engine/lane_choice.h"
 #include "winnow/federation/client.h"
 #include "winnow/federation/fleet.h"
 #include "winnow/train/feed.h"
@@ -24,7 +25,7 @@ enum class Precision {
 };
 
 struct LocalEngineOptions {
-  std::int64_t lanes = 1;
+  std::int64_t lanes = 1;  // 0: as many as prove fastest
   at::Device device = at::kCPU;
   Precision precision = Precision::fp32;
   bool augment = false;
@@ -56,7 +57,9 @@ class LocalEngine : public Fleet {
   std::vector<Score> validate(const std::vector<State>& models);
   State initial_state(std::uint64_t seed) const;
   const LayoutPtr& layout() const { return lanes_.front()->layout(); }
-  std::int64_t lanes() const { return static_cast<std::int64_t>(lanes_.size()); }
+  // Those that work at a time now.
+  std::int64_t lanes() const { return choice_.lanes(); }
+  bool lanes_settled() const { return choice_.settled(); }
   at::Device device() const { return train_feed_.device(); }
   Precision precision() const { return precision_; }
 
@@ -91,6 +94,7 @@ class LocalEngine : public Fleet {
   Measure test_;
   std::optional<Measure> validation_;
   std::unique_ptr<Net> prototype_;
+  LaneChoice choice_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   OrderedPool pool_;
   std::unique_ptr<ClientSide> side_;

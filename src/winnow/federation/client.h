@@ -66,6 +66,8 @@ class ClientContext {
   Jitter draw_view(std::string_view purpose, std::int64_t round) const;
   // The given or corrected labels on the lane's device.
   at::Tensor labels_tensor() const;
+  // Counts steps that were taken on the lane directly.
+  void took(std::int64_t steps) { steps_ += steps; }
   std::int64_t steps() const { return steps_; }
 
  private:

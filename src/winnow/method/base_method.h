@@ -48,6 +48,9 @@ class BaseMethod : public Method {
   virtual void begin(const State& global);
   virtual void add(const Upload& upload);
   virtual State finish();
+  // Whether Upload::weight() or its factor has a say in the next model. A wrapper that does nothing
+  // but weigh clients refuses a base without.
+  virtual bool weighs() const { return true; }
 
  protected:
   // What local training adds to plain SGD.

@@ -6,21 +6,26 @@
 #include "winnow/base/text.h"
 #include "winnow/method/arfl/arfl.h"
 #include "winnow/method/bulyan/bulyan.h"
+#include "winnow/method/clc/clc.h"
 #include "winnow/method/clipfl/clipfl.h"
 #include "winnow/method/fedavg/fedavg.h"
 #include "winnow/method/fedavgm/fedavgm.h"
 #include "winnow/method/fedcorr/fedcorr.h"
+#include "winnow/method/feddyn/feddyn.h"
 #include "winnow/method/fedncl/fedncl.h"
 #include "winnow/method/fednova/fednova.h"
 #include "winnow/method/fedns/fedns.h"
 #include "winnow/method/fedopt/fedopt.h"
 #include "winnow/method/fedprox/fedprox.h"
 #include "winnow/method/fedrn/fedrn.h"
+#include "winnow/method/focus/focus.h"
 #include "winnow/method/geometric_median/geometric_median.h"
 #include "winnow/method/krum/krum.h"
 #include "winnow/method/median/median.h"
 #include "winnow/method/method.h"
 #include "winnow/method/oracle/oracle.h"
+#include "winnow/method/power_of_choice/power_of_choice.h"
+#include "winnow/method/scaffold/scaffold.h"
 #include "winnow/method/trimmed_mean/trimmed_mean.h"
 
 namespace winnow {
@@ -58,6 +63,8 @@ Registry builtin_methods() {
   registry.add(fedadam_info());
   registry.add(fedyogi_info());
   registry.add(fedadagrad_info());
+  registry.add(scaffold_info());
+  registry.add(feddyn_info());
   registry.add(trimmed_mean_info());
   registry.add(median_info());
   registry.add(krum_info());
@@ -65,6 +72,9 @@ Registry builtin_methods() {
   registry.add(bulyan_info());
   registry.add(geometric_median_info());
   registry.add(arfl_info());
+  registry.add(power_of_choice_info());
+  registry.add(focus_info());
+  registry.add(clc_info());
   registry.add(oracle_info());
   registry.add(fedns_oracle_flags_info());
   return registry;

@@ -9,6 +9,11 @@ namespace {
 
 constexpr std::int64_t kCopyAlignment = 128;  // values
 
+// What a tensor of `size` values takes in a copy.
+std::int64_t in_copy(std::int64_t size) {
+  return (size + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+}
+
 }  // namespace
 
 const at::Tensor* Weights::add(std::string name, std::vector<std::int64_t> shape, Init init,
@@ -44,44 +49,54 @@ void Weights::bind(const at::Tensor& flat, const at::Tensor& gradient) {
   }
 }
 
-std::vector<std::int64_t> Weights::copy_offsets() const {
+std::vector<std::int64_t> Weights::copy_offsets(SlotKind kind) const {
   std::vector<std::int64_t> offsets;
   std::int64_t next = 0;
-  for (const auto& [slot, tensor] : parameters()) {
-    offsets.push_back(next);
-    next += (slot.size + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+  const LayoutPtr layout = this->layout();
+  for (const Slot& slot : layout->slots()) {
+    if (slot.kind == kind) {
+      offsets.push_back(next);
+      next += in_copy(slot.size);
+    }
   }
   return offsets;
 }
 
-std::int64_t Weights::copy_size() const {
+std::int64_t Weights::copy_size(SlotKind kind) const {
   std::int64_t size = 0;
-  for (const auto& [slot, tensor] : parameters()) {
-    size += (slot.size + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+  const LayoutPtr layout = this->layout();
+  for (const Slot& slot : layout->slots()) {
+    size += slot.kind == kind ? in_copy(slot.size) : 0;
   }
   return size;
 }
 
-void Weights::bind_copy(const at::Tensor& flat, const at::Tensor& copy, bool channels_last) {
+void Weights::bind_copy(const at::Tensor& flat, const at::Tensor& copy,
+                        const at::Tensor& statistics, bool channels_last) {
   const LayoutPtr layout = this->layout();
-  const std::vector<std::int64_t> offsets = copy_offsets();
-  std::size_t place = 0;
+  const std::vector<std::int64_t> parameter_offsets = copy_offsets(SlotKind::parameter);
+  const std::vector<std::int64_t> buffer_offsets = copy_offsets(SlotKind::buffer);
+  std::size_t parameter = 0;
+  std::size_t buffer = 0;
   for (Declared& declared : declared_) {
     const Slot& slot = *layout->find(declared.slot.name);
-    const bool is_parameter = slot.kind == SlotKind::parameter;
-    const bool from_copy =
-        is_parameter && (copy.scalar_type() == flat.scalar_type() || !declared.precise);
-    const at::Tensor values = from_copy ? copy.narrow(0, offsets[place], slot.size)
-                                        : flat.narrow(0, slot.offset, slot.size);
-    place += is_parameter ? 1 : 0;
-    if (from_copy && channels_last && slot.shape.size() == 4) {
-      const auto& shape = slot.shape;
-      declared.tensor =
-          values.view({shape[0], shape[2], shape[3], shape[1]}).permute({0, 3, 1, 2}).detach();
-    } else {
-      declared.tensor = values.view(slot.shape).detach();
+    at::Tensor values = flat.narrow(0, slot.offset, slot.size);
+    bool in_order = true;
+    if (slot.kind == SlotKind::parameter) {
+      const std::int64_t offset = parameter_offsets[parameter++];
+      if (copy.scalar_type() == flat.scalar_type() || !declared.precise) {
+        values = copy.narrow(0, offset, slot.size);
+        in_order = !channels_last || slot.shape.size() != 4;
+      }
+    } else if (slot.kind == SlotKind::buffer) {
+      values = statistics.narrow(0, buffer_offsets[buffer++], slot.size);
     }
-    declared.tensor.set_requires_grad(is_parameter);
+    const auto& shape = slot.shape;
+    declared.tensor =
+        in_order
+            ? values.view(shape).detach()
+            : values.view({shape[0], shape[2], shape[3], shape[1]}).permute({0, 3, 1, 2}).detach();
+    declared.tensor.set_requires_grad(slot.kind == SlotKind::parameter);
   }
 }
 

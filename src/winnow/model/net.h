@@ -35,15 +35,16 @@ class Weights {
   // Makes every tensor a view of `flat`, and every gradient a view of `gradient` (same device, at
   // least layout()->parameters() values). An undefined `gradient` binds for inference only.
   void bind(const at::Tensor& flat, const at::Tensor& gradient);
-  // Makes parameters views of `copy` instead, a buffer of copy_size() values that somebody keeps
-  // equal to the parameters, and everything else views of `flat`. With `channels_last`, the weights
-  // of convolutions lie in the copy in that order. A bfloat16 copy leaves precise parameters in
-  // `flat`. No gradient views are made.
-  void bind_copy(const at::Tensor& flat, const at::Tensor& copy, bool channels_last);
+  // Makes parameters views of `copy` instead, and running statistics views of `statistics`, buffers
+  // of copy_size() values that somebody keeps equal to them; counters are views of `flat`. With
+  // `channels_last`, the weights of convolutions lie in the copy in that order. A bfloat16 copy
+  // leaves precise parameters in `flat`. No gradient views are made.
+  void bind_copy(const at::Tensor& flat, const at::Tensor& copy, const at::Tensor& statistics,
+                 bool channels_last);
   // In a copy every tensor starts where kernels can load several values at once: the offset of each
-  // parameter, in the order of parameters(), and the size of the whole.
-  std::vector<std::int64_t> copy_offsets() const;
-  std::int64_t copy_size() const;
+  // tensor of a kind, in the order of the layout, and the size of the whole.
+  std::vector<std::int64_t> copy_offsets(SlotKind kind = SlotKind::parameter) const;
+  std::int64_t copy_size(SlotKind kind = SlotKind::parameter) const;
 
   // The bound parameters in the order of the layout.
   std::vector<std::pair<Slot, at::Tensor>> parameters() const;
@@ -105,6 +106,9 @@ class Net {
   const at::Tensor* head_weight_ = nullptr;
   const at::Tensor* head_bias_ = nullptr;
 };
+
+// Makes one more network like the others of a run.
+using MakeNet = std::function<std::unique_ptr<Net>()>;
 
 // An entry of the zoo.
 struct NetInfo {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <iterator>
@@ -22,25 +23,29 @@ namespace {
 enum class Unit { percent, whole, bytes, seconds, ratio };
 
 struct Metric {
-  const char* name;
-  Unit unit;
-  bool larger_is_better;
-  std::array<const char*, 2> keys;  // where its addends lie in a summary; the second may be absent
+  std::string name;
+  Unit unit = Unit::whole;
+  bool larger_is_better = false;
+  std::vector<std::string> keys;  // where its addends lie in a summary
 };
 
-constexpr std::array<Metric, 8> kMetrics{{
-    {"best", Unit::percent, true, {"/best", nullptr}},
-    {"last", Unit::percent, true, {"/last", nullptr}},
-    {"last10", Unit::percent, true, {"/last10", nullptr}},
-    {"participations", Unit::whole, false, {"/participations", nullptr}},
-    {"bytes", Unit::bytes, false, {"/bytes_up", "/bytes_down"}},
-    {"seconds", Unit::seconds, false, {"/wall_seconds", nullptr}},
-    {"precision", Unit::ratio, true, {"/detection/precision", nullptr}},
-    {"recall", Unit::ratio, true, {"/detection/recall", nullptr}},
-}};
+const std::vector<Metric>& metrics_known() {
+  static const std::vector<Metric> known{
+      {"best", Unit::percent, true, {"/best"}},
+      {"last", Unit::percent, true, {"/last"}},
+      {"last10", Unit::percent, true, {"/last10"}},
+      {"participations", Unit::whole, false, {"/participations"}},
+      {"bytes", Unit::bytes, false, {"/bytes_up", "/bytes_down"}},
+      {"seconds", Unit::seconds, false, {"/wall_seconds"}},
+      {"precision", Unit::ratio, true, {"/detection/precision"}},
+      {"recall", Unit::ratio, true, {"/detection/recall"}},
+  };
+  return known;
+}
 
 struct Cell {
-  std::size_t runs = 0;
+  std::size_t runs = 0;   // that have the metric
+  std::size_t asked = 0;  // all
   double mean = 0.0;
   double deviation = 0.0;
   bool best = false;
@@ -49,7 +54,8 @@ struct Cell {
 struct Column {
   std::string label;
   std::string title;
-  const Metric* metric = nullptr;
+  Metric metric;
+  bool difference = false;  // shown with its sign
   std::vector<Cell> cells;  // one per row
 };
 
@@ -59,11 +65,12 @@ struct Table {
   std::vector<Column> columns;
 };
 
-const Metric& find_metric(const std::string& name) {
-  const auto* const found =
-      std::ranges::find(kMetrics, std::string_view(name),
-                        [](const Metric& metric) { return std::string_view(metric.name); });
-  if (found == kMetrics.end()) {
+Metric find_metric(const std::string& name) {
+  if (cost_target(name)) {
+    return {name, Unit::whole, false, {fmt::format("/{}", name)}};
+  }
+  const auto found = std::ranges::find(metrics_known(), name, &Metric::name);
+  if (found == metrics_known().end()) {
     throw Error(ErrorKind::usage, fmt::format("unknown metric '{}'", name),
                 suggestion(name, table_metrics()));
   }
@@ -81,10 +88,7 @@ std::string one_line(std::string_view label) {
 // Nothing when the run does not have the metric: its summary lacks a key, or holds null for it.
 std::optional<double> value_of(const Metric& metric, const RunResult& run) {
   double sum = 0.0;
-  for (const char* key : metric.keys) {
-    if (key == nullptr) {
-      continue;
-    }
+  for (const std::string& key : metric.keys) {
     const Json::json_pointer pointer(key);
     if (!run.summary.contains(pointer) || run.summary.at(pointer).is_null()) {
       return std::nullopt;
@@ -94,7 +98,7 @@ std::optional<double> value_of(const Metric& metric, const RunResult& run) {
       throw Error(
           ErrorKind::run,
           fmt::format("summary of run '{}' / '{}', seed {}: {}: expected a number, found {}",
-                      one_line(run.row), one_line(run.column), run.seed, key + 1,
+                      one_line(run.row), one_line(run.column), run.seed, key.substr(1),
                       value.type_name()));
     }
     sum += value.get<double>();
@@ -114,6 +118,7 @@ Cell make_cell(const Metric& metric, std::span<const RunResult* const> runs) {
   }
   Cell cell;
   cell.runs = values.size();
+  cell.asked = runs.size();
   if (values.empty()) {
     return cell;
   }
@@ -146,12 +151,19 @@ std::string value_text(double value, Unit unit) {
   return fmt::format("{:.3f}", value);
 }
 
-std::string cell_text(const Cell& cell, Unit unit) {
+std::string cell_text(const Cell& cell, const Column& column) {
   if (cell.runs == 0) {
     return "-";
   }
-  const std::string mean = value_text(cell.mean, unit);
-  return cell.runs == 1 ? mean : mean + " ± " + value_text(cell.deviation, unit);
+  const Unit unit = column.metric.unit;
+  if (column.difference) {
+    return fmt::format("{}{}", cell.mean < 0.0 ? "" : "+", value_text(cell.mean, unit));
+  }
+  std::string text = value_text(cell.mean, unit);
+  if (cell.runs > 1) {
+    text += " ± " + value_text(cell.deviation, unit);
+  }
+  return cell.runs < cell.asked ? fmt::format("{} ({}/{})", text, cell.runs, cell.asked) : text;
 }
 
 // Ties are decided by the printed mean: a reader must not see two equal numbers and one mark.
@@ -164,16 +176,16 @@ void mark_best(Column& column) {
     }
     ++filled;
     if (best == nullptr ||
-        (column.metric->larger_is_better ? cell.mean > best->mean : cell.mean < best->mean)) {
+        (column.metric.larger_is_better ? cell.mean > best->mean : cell.mean < best->mean)) {
       best = &cell;
     }
   }
   if (filled < 2) {
     return;
   }
-  const std::string printed = value_text(best->mean, column.metric->unit);
+  const std::string printed = value_text(best->mean, column.metric.unit);
   for (Cell& cell : column.cells) {
-    cell.best = cell.runs > 0 && value_text(cell.mean, column.metric->unit) == printed;
+    cell.best = cell.runs > 0 && value_text(cell.mean, column.metric.unit) == printed;
   }
 }
 
@@ -202,8 +214,27 @@ std::string column_title(const std::string& label, const Metric& metric, bool on
   return only_metric ? label : fmt::format("{} {}", label, metric.name);
 }
 
-Table make_table(const std::vector<RunResult>& results, const std::vector<const Metric*>& metrics,
-                 const std::string& rows_title) {
+// The published figures of a column, and ours minus them.
+void add_paper(const Paper& paper, const std::vector<std::string>& rows, Table& table) {
+  const Column ours = table.columns.back();
+  Column theirs{ours.label, fmt::format("{} paper", ours.title), ours.metric, false, {}};
+  Column difference{ours.label, "difference", ours.metric, true, {}};
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const auto found = std::ranges::find_if(paper.figures, [&](const PaperFigure& figure) {
+      return figure.row == rows[r] && figure.column == ours.label;
+    });
+    const bool known = found != paper.figures.end();
+    const bool both = known && ours.cells[r].runs > 0;
+    theirs.cells.push_back({.runs = known ? 1U : 0U, .mean = known ? found->value : 0.0});
+    difference.cells.push_back(
+        {.runs = both ? 1U : 0U, .mean = both ? ours.cells[r].mean - found->value : 0.0});
+  }
+  table.columns.push_back(std::move(theirs));
+  table.columns.push_back(std::move(difference));
+}
+
+Table make_table(const std::vector<RunResult>& results, const std::vector<Metric>& metrics,
+                 const TableOptions& options) {
   Labels rows;
   Labels columns;
   std::vector<std::pair<std::size_t, std::size_t>> places;
@@ -218,17 +249,20 @@ Table make_table(const std::vector<RunResult>& results, const std::vector<const 
     groups[places[i].first * height + places[i].second].push_back(&results[i]);
   }
 
-  Table table{rows_title, rows.all(), {}};
-  for (const Metric* metric : metrics) {
+  Table table{options.rows_title, rows.all(), {}};
+  for (const Metric& metric : metrics) {
     for (std::size_t c = 0; c < width; ++c) {
       const std::string& label = columns.all()[c];
       Column column{
-          label, column_title(label, *metric, width == 1, metrics.size() == 1), metric, {}};
+          label, column_title(label, metric, width == 1, metrics.size() == 1), metric, false, {}};
       for (std::size_t r = 0; r < height; ++r) {
-        column.cells.push_back(make_cell(*metric, groups[c * height + r]));
+        column.cells.push_back(make_cell(metric, groups[c * height + r]));
       }
       mark_best(column);
       table.columns.push_back(std::move(column));
+      if (!options.paper.figures.empty() && metric.name == options.paper.metric) {
+        add_paper(options.paper, rows.all(), table);
+      }
     }
   }
   return table;
@@ -254,7 +288,7 @@ std::vector<std::string> text_column(const Column& column, bool colour) {
   const std::string unmarked = marked ? " " : "";
   std::vector<std::string> lines{one_line(column.title) + unmarked};
   for (const Cell& cell : column.cells) {
-    lines.push_back(cell_text(cell, column.metric->unit) + (marked && cell.best ? "*" : unmarked));
+    lines.push_back(cell_text(cell, column) + (marked && cell.best ? "*" : unmarked));
   }
   const std::size_t width = widest(lines);
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -310,7 +344,7 @@ std::string render_markdown(const Table& table) {
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     text += fmt::format("| {} |", markdown_escaped(table.rows[r]));
     for (const Column& column : table.columns) {
-      const std::string value = cell_text(column.cells[r], column.metric->unit);
+      const std::string value = cell_text(column.cells[r], column);
       text += column.cells[r].best ? fmt::format(" **{}** |", value) : fmt::format(" {} |", value);
     }
     text += '\n';
@@ -369,7 +403,7 @@ std::string render_latex(const Table& table) {
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     text += latex_escaped(table.rows[r]);
     for (const Column& column : table.columns) {
-      const std::string value = latex_escaped(cell_text(column.cells[r], column.metric->unit));
+      const std::string value = latex_escaped(cell_text(column.cells[r], column));
       text += column.cells[r].best ? fmt::format(" & \\textbf{{{}}}", value) : " & " + value;
     }
     text += " \\\\\n";
@@ -401,13 +435,22 @@ std::string csv_field(const std::string& label) {
   return text + '"';
 }
 
+// What a column is called in the long forms, where every line stands for itself.
+std::string long_name(const Column& column) {
+  if (column.difference) {
+    return fmt::format("{} difference", column.metric.name);
+  }
+  return column.title.ends_with(" paper") ? fmt::format("{} paper", column.metric.name)
+                                          : column.metric.name;
+}
+
 std::string render_csv(const Table& table) {
   std::string text = "row,column,metric,mean,std,runs\n";
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     for (const Column& column : table.columns) {
       const Cell& cell = column.cells[r];
       text += fmt::format("{},{},{},{},{},{}\n", csv_field(table.rows[r]), csv_field(column.label),
-                          column.metric->name, plain_number(cell.runs > 0, cell.mean),
+                          long_name(column), plain_number(cell.runs > 0, cell.mean),
                           plain_number(cell.runs > 1, cell.deviation), cell.runs);
     }
   }
@@ -424,7 +467,7 @@ std::string render_json(const Table& table) {
       const Cell& cell = column.cells[r];
       lines.push_back({{"row", table.rows[r]},
                        {"column", column.label},
-                       {"metric", column.metric->name},
+                       {"metric", long_name(column)},
                        {"mean", number(plain_number(cell.runs > 0, cell.mean))},
                        {"std", number(plain_number(cell.runs > 1, cell.deviation))},
                        {"runs", cell.runs}});
@@ -438,10 +481,26 @@ std::string render_json(const Table& table) {
 const std::vector<std::string>& table_metrics() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    std::ranges::transform(kMetrics, std::back_inserter(all), &Metric::name);
+    std::ranges::transform(metrics_known(), std::back_inserter(all), &Metric::name);
     return all;
   }();
   return names;
+}
+
+std::optional<double> cost_target(const std::string& metric) {
+  constexpr std::string_view kPrefix = "cost@";
+  if (!metric.starts_with(kPrefix)) {
+    return std::nullopt;
+  }
+  double percent = 0.0;
+  const char* end = metric.data() + metric.size();
+  const auto [rest, error] = std::from_chars(metric.data() + kPrefix.size(), end, percent);
+  if (error != std::errc() || rest != end || !(percent >= 0.0 && percent <= 100.0)) {
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("metric '{}': expected an accuracy in percent, such as cost@80", metric));
+  }
+  return percent / 100.0;
 }
 
 const std::vector<std::string>& table_formats() {
@@ -455,14 +514,12 @@ std::string render_table(const std::vector<RunResult>& results, const TableOptio
     throw Error(ErrorKind::usage, fmt::format("unknown table format '{}'", format),
                 suggestion(format, table_formats()));
   }
-  std::vector<const Metric*> metrics;
-  for (const std::string& name : options.metrics) {
-    metrics.push_back(&find_metric(name));
-  }
+  std::vector<Metric> metrics;
+  std::ranges::transform(options.metrics, std::back_inserter(metrics), find_metric);
   if (metrics.empty()) {
-    metrics = {&find_metric("best"), &find_metric("last")};
+    metrics = {find_metric("best"), find_metric("last")};
   }
-  const Table table = make_table(results, metrics, options.rows_title);
+  const Table table = make_table(results, metrics, options);
   if (format == "markdown") {
     return render_markdown(table);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,16 +18,32 @@ struct RunResult {
   Json summary;  // the content of the run's summary.json
 };
 
+// Published figures to put beside ours.
+struct PaperFigure {
+  std::string row;
+  std::string column;
+  double value = 0.0;  // as the table shows it: accuracies in percent
+};
+struct Paper {
+  std::string metric;
+  std::vector<PaperFigure> figures;
+};
+
 struct TableOptions {
   std::vector<std::string> metrics;  // of table_metrics(); none means best beside last
   std::string format = "text";       // one of table_formats()
   bool colour = false;               // text only: the best cells in ANSI bold, not marked by '*'
   std::string rows_title = "method";
+  Paper paper = {};  // without figures: nothing is compared
 };
 
 // best, last, last10 (percent), participations, bytes (up + down), seconds (wall time), precision
-// and recall (of the detection).
+// and recall (of the detection). Besides these, cost@N: participations until the accuracy first
+// reached N percent, which a summary holds under that name.
 const std::vector<std::string>& table_metrics();
+// The N of cost@N as a share, or nothing for another metric. Throws Error(kind usage) when N is not
+// a number from 0 to 100.
+std::optional<double> cost_target(const std::string& metric);
 
 // text, markdown, csv, latex, json.
 const std::vector<std::string>& table_formats();
@@ -37,7 +54,9 @@ const std::vector<std::string>& table_formats();
 //   is the metric alone.
 // - A cell is the mean and the sample standard deviation (n - 1) over the runs of its row and
 // column
-//   that have the metric, the value alone for one run, and "-" for none.
+//   that have the metric, the value alone for one run, and "-" for none. Where only some runs have
+//   it, their number stands behind: "1200 ± 30 (2/3)".
+// - Behind each column of the paper's metric stand the published figure and ours minus it.
 // - The best cells of a column are marked when two or more of its rows have values: the largest
 //   accuracy, precision or recall, the smallest participations, bytes or seconds. Cells whose
 //   printed means are equal are tied, and all tied cells are marked.

@@ -164,9 +164,10 @@ Experiment bench_experiment(const BenchJob& job) {
 BenchResult run_bench(const BenchJob& job, const Runtime& runtime, double seconds) {
   reset_peak_memory();
   Session session(bench_experiment(job), builtin_methods(), runtime, nullptr);
-  // A GPU lane captures a kind of step when it meets it for the second time.
+  // A GPU lane captures a kind of step when it meets it for the second time, and the number of
+  // lanes may still be looked for.
   const int warm_up = session.engine().device().is_cuda() ? 5 : 1;
-  for (int round = 0; round < warm_up; ++round) {
+  for (int round = 0; round < warm_up || !session.engine().lanes_settled(); ++round) {
     session.play();
   }
   const Traffic before = session.engine().traffic();

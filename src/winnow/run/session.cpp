@@ -5,6 +5,7 @@
 #include <torch/cuda.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <thread>
 
 #include "winnow/base/error.h"
@@ -16,11 +17,10 @@ namespace winnow {
 namespace {
 
 std::int64_t choose_lanes(std::int64_t wanted, at::Device device) {
-  if (wanted > 0) {
-    return wanted;
+  if (wanted > 0 || device.is_cuda()) {
+    return wanted;  // 0: a GPU's are found by measuring
   }
-  return device.is_cpu() ? std::max<std::int64_t>(1, std::thread::hardware_concurrency())
-                         : kGpuLanes;
+  return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
 }
 
 std::unique_ptr<LocalEngine> make_engine(const Experiment& experiment, const World& world,
@@ -71,6 +71,9 @@ Precision choose_precision(const std::string& name, at::Device device) {
 }
 
 at::Device choose_device(const std::string& name) {
+  // More hardware queues than the default 8, so that the streams of many lanes do not wait for each
+  // other. Read once, when CUDA starts; what the user has set is left alone.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);  // NOLINT(concurrency-mt-unsafe)
   const bool has_cuda = torch::cuda::is_available();
   if (name == "auto") {
     return has_cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);

@@ -17,13 +17,10 @@ namespace winnow {
 
 // How to execute; has no influence on the result of a CPU run.
 struct Runtime {
-  std::int64_t lanes = 0;          // 0: one per core on a CPU, kGpuLanes on a GPU
+  std::int64_t lanes = 0;          // 0: one per core on a CPU, found by measuring on a GPU
   std::string device = "auto";     // cpu, cuda, cuda:N, auto
   std::string precision = "auto";  // fp32, tf32, bf16; auto: fp32 on a CPU, tf32 on a GPU
 };
-
-// Lanes that keep one GPU busy with small batches; more gain nothing (docs/performance.md).
-inline constexpr std::int64_t kGpuLanes = 10;
 
 std::string precision_name(Precision precision);
 // Throws Error(kind usage) for a precision that is unknown, or that the device has not.

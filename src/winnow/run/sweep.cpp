@@ -132,6 +132,41 @@ std::vector<Axis> take_axes(Json& tree) {
   return axes;
 }
 
+// Published figures must belong to cells of the table, or a misspelt name would hide them.
+void check_paper(const Json& paper, const std::vector<SweepRun>& runs) {
+  if (!paper.is_object() || !paper.contains("metric") || !paper["metric"].is_string() ||
+      !paper.contains("figures") || !paper["figures"].is_object()) {
+    fail("paper: expected metric = \"...\" and figures = { \"row\" = number }");
+  }
+  std::set<std::string> rows;
+  std::set<std::string> columns;
+  for (const SweepRun& run : runs) {
+    rows.insert(run.row);
+    columns.insert(run.column);
+  }
+  const auto known = [](const std::string& what, const std::string& name,
+                        const std::set<std::string>& names) {
+    if (!names.contains(name)) {
+      fail(fmt::format("paper.figures: the sweep has no {} '{}'", what, name),
+           suggestion(name, std::vector<std::string>(names.begin(), names.end())));
+    }
+  };
+  const bool bare = columns == std::set<std::string>{""};
+  for (const auto& [row, figures] : paper["figures"].items()) {
+    known("row", row, rows);
+    const Json by_column = bare ? Json{{"", figures}} : figures;
+    if (!by_column.is_object()) {
+      fail(fmt::format("paper.figures.\"{}\": expected {{ \"column\" = number }}", row));
+    }
+    for (const auto& [column, figure] : by_column.items()) {
+      known("column", column, columns);
+      if (!figure.is_number()) {
+        fail(fmt::format("paper.figures.\"{}\": expected a number, found {}", row, figure.dump()));
+      }
+    }
+  }
+}
+
 std::string slug(const std::string& text) {
   std::string result;
   for (const char c : text) {
@@ -205,6 +240,10 @@ Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>&
   try {
     refuse_idle(overrides, tree);
     const std::vector<Axis> axes = take_axes(tree);
+    if (tree.contains("paper")) {
+      sweep.paper = tree["paper"];
+      tree.erase("paper");
+    }
     sweep.name = tree.contains("name") && tree["name"].is_string() ? tree["name"].get<std::string>()
                                                                    : file.stem().string();
     std::vector<std::size_t> picks(axes.size(), 0);
@@ -223,6 +262,9 @@ Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>&
       if (axis == 0) {
         break;
       }
+    }
+    if (!sweep.paper.is_null()) {
+      check_paper(sweep.paper, sweep.runs);
     }
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("{}: {}", file.string(), error.what()), error.hint());
@@ -243,7 +285,10 @@ void write_sweep_index(const std::filesystem::path& directory, const Sweep& swee
   for (const SweepRun& run : sweep.runs) {
     runs.push_back({{"id", run.id}, {"row", run.row}, {"column", run.column}, {"seed", run.seed}});
   }
-  const Json index{{"winnow_sweep", 1}, {"name", sweep.name}, {"runs", runs}};
+  Json index{{"winnow_sweep", 1}, {"name", sweep.name}, {"runs", runs}};
+  if (!sweep.paper.is_null()) {
+    index["paper"] = sweep.paper;
+  }
   write_file_whole(directory / "sweep.json", index.dump(2) + "\n");
 }
 

@@ -22,12 +22,16 @@ struct SweepRun {
 struct Sweep {
   std::string name;
   std::vector<SweepRun> runs;
+  Json paper = nullptr;  // the [paper] table, where there is one
 };
 
 // Reads an experiment file with
 //   [grid]       "key" = [values]: one axis per key, all combinations
 //   [[row]]      name = "...", set = { "key" = value, ... }: one axis of named rows
 //   [[column]]   the same for columns
+//   [paper]      metric = "best", figures = { "row" = number }, or { "row" = { "column" = number }
+//   }
+//                where there are columns: published figures for `winnow table --paper`
 // The row label is the [[row]] name, or the method; the column label is the [[column]] name and the
 // values of every other axis but the seed. Every run is checked here, before any is started; errors
 // name the file and the run. At least one of the three parts must be there. An override of a key

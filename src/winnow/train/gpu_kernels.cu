@@ -8,9 +8,10 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__device__ float pixel(const BatchJob& job, std::int32_t entry, int c, int y, int x) {
+__device__ float pixel(const BatchJob& job, std::int32_t entry, int view, int c, int y, int x) {
   if (job.jitter != nullptr) {
-    const std::uint8_t* move = job.jitter + 3 * static_cast<std::int64_t>(entry);
+    const std::uint8_t* move =
+        job.jitter + 3 * (static_cast<std::int64_t>(view) * job.view_stride + entry);
     y += move[0] - job.padding;
     x = (move[2] != 0 ? job.width - 1 - x : x) + move[1] - job.padding;
   }
@@ -37,19 +38,24 @@ __global__ void make_batch_kernel(BatchJob job) {
   if (place == 0 && job.partner != nullptr) {
     *job.lambda_now = lambda;
   }
-  if (place >= job.size * per_image) {
+  if (job.entries != nullptr && place < job.size) {
+    job.entries[place] = first + place;
+    *job.step = job.cursor->step;
+  }
+  if (place >= job.views * job.size * per_image) {
     return;
   }
-  const int sample = place / per_image;
+  const int view = place / per_image / job.size;
+  const int sample = place / per_image % job.size;
   const int inside = place % per_image;
   const int area = job.height * job.width;
   const int c = job.channels_last ? inside % job.channels : inside / area;
   const int pixel_place = job.channels_last ? inside / job.channels : inside % area;
   const int y = pixel_place / job.width;
   const int x = pixel_place % job.width;
-  float value = pixel(job, first + sample, c, y, x);
+  float value = pixel(job, first + sample, view, c, y, x);
   if (job.partner != nullptr) {
-    const float other = pixel(job, first + job.partner[first + sample], c, y, x);
+    const float other = pixel(job, first + job.partner[first + sample], view, c, y, x);
     value = lambda * value + (1.0F - lambda) * other;
   }
   static_cast<T*>(job.out)[place] = static_cast<T>(value);
@@ -129,7 +135,7 @@ __global__ void advance_kernel(Cursor* cursor, const float* loss, float* losses,
 }  // namespace
 
 void make_batch(const BatchJob& job, StreamHandle stream) {
-  const int values = job.size * job.channels * job.height * job.width;
+  const int values = job.views * job.size * job.channels * job.height * job.width;
   const int blocks = (values + kThreads - 1) / kThreads;
   auto* const on = static_cast<cudaStream_t>(stream);
   if (job.low) {

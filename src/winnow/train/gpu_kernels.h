@@ -27,16 +27,20 @@ struct BatchJob {
   const std::int32_t* index = nullptr;    // per entry
   const std::int32_t* label = nullptr;    // per entry
   const std::uint8_t* jitter = nullptr;   // per entry (dy, dx, flip); null: images as they are
+  std::int32_t views = 1;                 // of each sample, one after the other
+  std::int32_t view_stride = 0;           // entries between the jitters of two views
   const std::int32_t* partner = nullptr;  // per entry, place inside the batch; null: no mixup
   const float* lambda = nullptr;          // per step
   const Cursor* cursor = nullptr;
   std::int32_t size = 0;
-  void* out = nullptr;         // [size, channels, height, width]
+  void* out = nullptr;         // [views * size, channels, height, width]
   bool low = false;            // out is bfloat16, else float32
   bool channels_last = false;  // out lies in memory as [size, height, width, channels]
   std::int64_t* labels = nullptr;
   std::int64_t* partner_labels = nullptr;
   float* lambda_now = nullptr;
+  std::int64_t* entries = nullptr;  // the batch's entries and its step; null: not asked for
+  std::int64_t* step = nullptr;
 };
 void make_batch(const BatchJob& job, StreamHandle stream);
 

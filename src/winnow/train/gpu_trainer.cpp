@@ -7,6 +7,7 @@
 #if WINNOW_WITH_CUDA
 
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/GradMode.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -17,7 +18,7 @@
 #include <cmath>
 #include <map>
 #include <mutex>
-#include <tuple>
+#include <span>
 #include <vector>
 
 #include "winnow/train/gpu_kernels.h"
@@ -28,6 +29,7 @@ namespace {
 constexpr std::int64_t kSmallestPlan = 1 << 15;  // entries that a fresh plan buffer holds
 constexpr std::int64_t kBurst = 10;              // steps in one graph, at most
 constexpr std::int64_t kKnobs = 3;
+constexpr std::int64_t kViews = 2;  // of a sample in a batch, at most
 
 // Captures are made one at a time, whatever the number of lanes.
 std::mutex& capture_mutex() {
@@ -52,8 +54,10 @@ struct GraphKey {
   bool pulled = false;
   bool norm = false;
   bool drifts = false;
-  double label_smoothing = 0.0;
-  double temperature = 1.0;
+  bool entries = false;
+  std::int64_t views = 1;
+  std::vector<std::size_t> models;  // those that take steps
+  std::string objective;
 
   auto operator<=>(const GraphKey&) const = default;
 };
@@ -69,7 +73,7 @@ struct PlanSpace {
   std::int64_t at_knobs() const { return 20 * entries; }
   std::int64_t at_cursor() const { return at_knobs() + 4 * kKnobs + 4; }
   std::int64_t at_jitter() const { return at_cursor() + 8; }
-  std::int64_t bytes() const { return at_jitter() + 3 * entries; }
+  std::int64_t bytes() const { return at_jitter() + 3 * kViews * entries; }
 };
 
 struct Captured {
@@ -77,30 +81,150 @@ struct Captured {
   at::Tensor pieces;  // on the device, a table per step
 };
 
-}  // namespace
+at::Tensor bytes_of(const void* data, std::size_t count) {
+  at::Tensor bytes = at::empty({static_cast<std::int64_t>(count)}, at::kByte);
+  std::copy_n(static_cast<const std::uint8_t*>(data), count, bytes.data_ptr<std::uint8_t>());
+  return bytes;
+}
 
-struct GpuTrainer::Parts {
-  Parts(Net& used, const Feed& images, State& weights, bool low_precision, at::Generator& generator)
-      : net(used),
-        feed(images),
+// A model that steps are taken on: a network of its own over a copy of the lane's weights.
+struct Replica {
+  Replica(const MakeNet& make, const State& weights, bool low_precision)
+      : net(make()),
         state(weights),
         low(low_precision),
-        // Float32 batch norm with channels last loads running statistics four at a time, and these
-        // need not start at such a place in the flat state.
-        channels_last(has_wide_convolutions(*weights.layout) &&
-                      (low_precision || weights.layout->buffers() == 0)),
-        dropout(generator),
-        stream(c10::cuda::getStreamFromPool(false, images.device().index())),
-        pool(at::cuda::graph_pool_handle()) {
-    const c10::cuda::CUDAStreamGuard guard(stream);
-    const auto floats = at::device(feed.device()).dtype(at::kFloat);
-    copy = at::zeros({net.weights().copy_size()}, floats.dtype(low ? at::kBFloat16 : at::kFloat));
-    net.weights().bind_copy(state.flat, copy, channels_last);
+        channels_last(has_wide_convolutions(*weights.layout)) {
+    const auto floats = at::device(state.flat.device()).dtype(at::kFloat);
+    copy = at::zeros({net->weights().copy_size()}, floats.dtype(low ? at::kBFloat16 : at::kFloat));
+    statistics = at::zeros({net->weights().copy_size(SlotKind::buffer)}, floats);
+    net->weights().bind_copy(state.flat, copy, statistics, channels_last);
     velocity = at::zeros({state.layout->parameters()}, floats);
     anchor = at::zeros_like(velocity);
     drift = at::zeros_like(velocity);
-    lambda_now = at::zeros({}, floats);
-    reserve(1, 1);
+    // Where the running statistics lie in the state and in their copy.
+    std::vector<std::int64_t> from;
+    std::vector<std::int64_t> to;
+    const std::vector<std::int64_t> offsets = net->weights().copy_offsets(SlotKind::buffer);
+    std::size_t number = 0;
+    for (const Slot& slot : state.layout->slots()) {
+      if (slot.kind == SlotKind::buffer) {
+        for (std::int64_t i = 0; i < slot.size; ++i) {
+          from.push_back(slot.offset + i);
+          to.push_back(offsets[number] + i);
+        }
+        ++number;
+      }
+    }
+    in_state = at::tensor(from, at::kLong).to(state.flat.device());
+    in_copy = at::tensor(to, at::kLong).to(state.flat.device());
+  }
+
+  void load_statistics() {
+    if (in_copy.numel() > 0) {
+      statistics.index_copy_(0, in_copy, state.flat.index_select(0, in_state));
+    }
+  }
+  void store_statistics() {
+    if (in_copy.numel() > 0) {
+      state.flat.index_copy_(0, in_state, statistics.index_select(0, in_copy));
+    }
+  }
+
+  // The parameters that are trained, and how an update is cut into chunks.
+  struct Trained {
+    std::vector<at::Tensor> tensors;
+    std::vector<gpu::Piece> pieces;  // without gradients
+    at::Tensor chunks;               // on the device
+    std::int32_t chunk_count = 0;
+  };
+  const Trained& trained(bool head_only);
+
+  gpu::UpdateJob update_job(const Trained& parameters, const gpu::Piece* table) {
+    gpu::UpdateJob job;
+    job.pieces = table;
+    job.chunks = reinterpret_cast<const gpu::Chunk*>(parameters.chunks.data_ptr());
+    job.chunk_count = parameters.chunk_count;
+    job.weights = state.flat.data_ptr<float>();
+    job.copy = copy.data_ptr();
+    job.copy_low = low;
+    return job;
+  }
+
+  // Makes the network's copy equal to the state.
+  void refresh(gpu::StreamHandle stream) {
+    const Trained& parameters = trained(false);
+    if (!layout_table.defined()) {
+      layout_table =
+          bytes_of(parameters.pieces.data(), parameters.pieces.size() * sizeof(gpu::Piece))
+              .to(state.flat.device());
+    }
+    gpu::refresh(
+        update_job(parameters, reinterpret_cast<const gpu::Piece*>(layout_table.data_ptr())),
+        stream);
+    load_statistics();
+  }
+
+  std::unique_ptr<Net> net;
+  State state;
+  bool low;
+  bool channels_last;
+  at::Tensor copy;        // of the weights, as the network reads them
+  at::Tensor statistics;  // of batch norm, likewise
+  at::Tensor in_state, in_copy;
+  at::Tensor velocity, anchor, drift;
+  at::Tensor layout_table;
+  Trained all, head;
+};
+
+const Replica::Trained& Replica::trained(bool head_only) {
+  Trained& found = head_only ? head : all;
+  if (!found.tensors.empty()) {
+    return found;
+  }
+  std::vector<gpu::Chunk> chunks;
+  const std::vector<std::int64_t> copy_offsets = net->weights().copy_offsets();
+  std::size_t number = 0;
+  for (const auto& [slot, tensor] : net->weights().parameters()) {
+    const std::int64_t copy_offset = copy_offsets[number++];
+    if (head_only && !slot.name.starts_with(net->head_name() + ".")) {
+      continue;
+    }
+    const auto piece = static_cast<std::int32_t>(found.pieces.size());
+    for (std::int64_t start = 0; start < slot.size; start += gpu::kChunk) {
+      chunks.push_back(
+          {piece, static_cast<std::int32_t>(start),
+           static_cast<std::int32_t>(std::min<std::int64_t>(gpu::kChunk, slot.size - start))});
+    }
+    gpu::Piece place;
+    place.offset = slot.offset;
+    place.copy_offset = copy_offset;
+    if (slot.shape.size() == 4) {
+      place.inner = static_cast<std::int32_t>(slot.shape[1]);
+      place.area = static_cast<std::int32_t>(slot.shape[2] * slot.shape[3]);
+      place.copy_permuted = channels_last ? 1 : 0;
+    }
+    found.tensors.push_back(tensor);
+    found.pieces.push_back(place);
+  }
+  found.chunk_count = static_cast<std::int32_t>(chunks.size());
+  found.chunks =
+      bytes_of(chunks.data(), chunks.size() * sizeof(gpu::Chunk)).to(state.flat.device());
+  return found;
+}
+
+}  // namespace
+
+struct GpuTrainer::Parts {
+  Parts(const MakeNet& maker, const Feed& images_of, bool low_precision, at::Generator& generator)
+      : make(maker),
+        feed(images_of),
+        low(low_precision),
+        dropout(generator),
+        stream(c10::cuda::getStreamFromPool(false, images_of.device().index())),
+        pool(at::cuda::graph_pool_handle()) {
+    const c10::cuda::CUDAStreamGuard guard(stream);
+    lambda_now = at::zeros({}, at::device(feed.device()).dtype(at::kFloat));
+    step_now = at::zeros({1}, at::device(feed.device()).dtype(at::kLong));
   }
 
   std::uint8_t* on_device(std::int64_t at) { return plan.data_ptr<std::uint8_t>() + at; }
@@ -111,34 +235,41 @@ struct GpuTrainer::Parts {
 
   // Buffers for plans of that many entries and batches of that size; new addresses make all
   // captured graphs useless.
-  void reserve(std::int64_t entries, std::int64_t batch) {
+  void reserve(std::int64_t entries, std::int64_t batch, std::int64_t views) {
     if (entries > space.entries) {
       space.entries = kSmallestPlan;
       while (space.entries < entries) {
         space.entries *= 2;
       }
-      graphs.clear();
-      seen.clear();
+      forget();
       const auto bytes = at::device(feed.device()).dtype(at::kByte);
       plan = at::zeros({space.bytes()}, bytes);
       packed = at::zeros({space.bytes()}, at::kByte).pin_memory();
       losses = at::zeros({space.entries}, at::device(feed.device()).dtype(at::kFloat));
     }
-    if (!images.defined() || batch > images.size(0)) {
-      graphs.clear();
-      seen.clear();
-      images = at::zeros({batch, feed.channels(), feed.stored_height(), feed.stored_width()},
-                         at::device(feed.device()).dtype(copy.scalar_type()));
-      if (channels_last) {
+    if (!images.defined() || views * batch > images.size(0)) {
+      forget();
+      const auto longs = at::device(feed.device()).dtype(at::kLong);
+      images =
+          at::zeros({views * batch, feed.channels(), feed.stored_height(), feed.stored_width()},
+                    longs.dtype(low ? at::kBFloat16 : at::kFloat));
+      if (replicas.front()->channels_last) {
         images = images.contiguous(at::MemoryFormat::ChannelsLast);
       }
-      labels = at::zeros({batch}, at::device(feed.device()).dtype(at::kLong));
+      labels = at::zeros({views * batch}, longs);
       partner_labels = at::zeros_like(labels);
+      entry_numbers = at::zeros_like(labels);
     }
   }
 
+  void forget() {
+    graphs.clear();
+    seen.clear();
+  }
+
   // Brings the plan to the device in one copy.
-  void upload(const Plan& from, const TrainOptions& options, double lr, const LocalRule& rule) {
+  void upload(const Plan& from, const Stepping& how) {
+    uploaded.synchronize();  // the plan before has left the host
     auto* bytes = packed.data_ptr<std::uint8_t>();
     const std::int64_t entries = from.index.numel();
     const auto put = [&](const at::Tensor& values, std::int64_t at) {
@@ -156,102 +287,29 @@ struct GpuTrainer::Parts {
     }
     if (from.jitter.defined()) {
       const auto* source = from.jitter.data_ptr<std::int64_t>();
-      std::transform(source, source + 3 * entries, bytes + space.at_jitter(),
-                     [](std::int64_t value) { return static_cast<std::uint8_t>(value); });
+      for (std::int64_t view = 0; view < from.views; ++view) {
+        std::transform(source + 3 * view * entries, source + 3 * (view + 1) * entries,
+                       bytes + space.at_jitter() + 3 * view * space.entries,
+                       [](std::int64_t value) { return static_cast<std::uint8_t>(value); });
+      }
     }
     auto* pull = reinterpret_cast<float*>(bytes + space.at_pull());
-    const std::int64_t epoch = entries / options.epochs;
     for (const Plan::Batch& batch : from.batches) {
-      const bool spared = rule.spare_first_batch && batch.start % epoch == 0;
-      *pull++ = spared ? 0.0F : static_cast<float>(rule.proximal);
+      const bool spared = how.rule.spare_first_batch && batch.opens_epoch;
+      *pull++ = spared ? 0.0F : static_cast<float>(how.rule.proximal);
     }
     auto* knobs = reinterpret_cast<float*>(bytes + space.at_knobs());
-    knobs[0] = static_cast<float>(lr);
-    knobs[1] = static_cast<float>(options.momentum);
-    knobs[2] = static_cast<float>(options.weight_decay);
+    knobs[0] = static_cast<float>(how.lr);
+    knobs[1] = static_cast<float>(how.momentum);
+    knobs[2] = static_cast<float>(how.weight_decay);
     const gpu::Cursor start;
     std::copy_n(reinterpret_cast<const std::uint8_t*>(&start), sizeof(start),
                 bytes + space.at_cursor());
     plan.copy_(packed, /*non_blocking=*/true);
+    uploaded.record(stream);
   }
 
-  // The parameters that are trained, and how an update is cut into chunks.
-  struct Trained {
-    std::vector<Slot> slots;
-    std::vector<at::Tensor> tensors;
-    std::vector<gpu::Piece> pieces;  // without gradients
-    at::Tensor chunks;               // on the device
-    std::int32_t chunk_count = 0;
-  };
-  const Trained& trained(bool head_only) {
-    Trained& found = head_only ? head : all;
-    if (found.tensors.empty()) {
-      std::vector<gpu::Chunk> chunks;
-      const std::vector<std::int64_t> copy_offsets = net.weights().copy_offsets();
-      std::size_t number = 0;
-      for (const auto& [slot, tensor] : net.weights().parameters()) {
-        const std::int64_t copy_offset = copy_offsets[number++];
-        if (head_only && !slot.name.starts_with(net.head_name() + ".")) {
-          continue;
-        }
-        const auto piece = static_cast<std::int32_t>(found.slots.size());
-        for (std::int64_t start = 0; start < slot.size; start += gpu::kChunk) {
-          chunks.push_back(
-              {piece, static_cast<std::int32_t>(start),
-               static_cast<std::int32_t>(std::min<std::int64_t>(gpu::kChunk, slot.size - start))});
-        }
-        gpu::Piece place;
-        place.offset = slot.offset;
-        place.copy_offset = copy_offset;
-        if (slot.shape.size() == 4) {
-          place.inner = static_cast<std::int32_t>(slot.shape[1]);
-          place.area = static_cast<std::int32_t>(slot.shape[2] * slot.shape[3]);
-          place.copy_permuted = channels_last ? 1 : 0;
-        }
-        found.slots.push_back(slot);
-        found.tensors.push_back(tensor);
-        found.pieces.push_back(place);
-      }
-      found.chunk_count = static_cast<std::int32_t>(chunks.size());
-      found.chunks = bytes_of(chunks.data(), chunks.size() * sizeof(gpu::Chunk)).to(feed.device());
-    }
-    return found;
-  }
-
-  static at::Tensor bytes_of(const void* data, std::size_t count) {
-    at::Tensor bytes = at::empty({static_cast<std::int64_t>(count)}, at::kByte);
-    std::copy_n(static_cast<const std::uint8_t*>(data), count, bytes.data_ptr<std::uint8_t>());
-    return bytes;
-  }
-
-  gpu::UpdateJob update_job(const Trained& parameters, const gpu::Piece* table) {
-    gpu::UpdateJob job;
-    job.pieces = table;
-    job.chunks = reinterpret_cast<const gpu::Chunk*>(parameters.chunks.data_ptr());
-    job.chunk_count = parameters.chunk_count;
-    job.weights = state.flat.data_ptr<float>();
-    job.copy = copy.data_ptr();
-    job.copy_low = low;
-    return job;
-  }
-
-  // Makes the network's copy equal to the state.
-  void refresh_copy() {
-    const Trained& parameters = trained(false);
-    if (!layout_table.defined()) {
-      layout_table =
-          bytes_of(parameters.pieces.data(), parameters.pieces.size() * sizeof(gpu::Piece))
-              .to(feed.device());
-    }
-    gpu::refresh(
-        update_job(parameters, reinterpret_cast<const gpu::Piece*>(layout_table.data_ptr())),
-        stream.stream());
-  }
-
-  // Enqueues one step. Appends the gradients' places to `pieces`; the update reads them from
-  // `table`, which is filled afterwards when capturing and through `fill` when not.
-  void enqueue(const GraphKey& key, const Loss& loss, const gpu::Piece* table,
-               std::vector<gpu::Piece>& pieces, bool fill) {
+  void enqueue_batch(const GraphKey& key) {
     gpu::BatchJob job;
     job.images = feed.images().data_ptr<std::uint8_t>();
     job.channels = static_cast<std::int32_t>(feed.channels());
@@ -263,82 +321,129 @@ struct GpuTrainer::Parts {
     job.index = plan_at<std::int32_t>(space.at_index());
     job.label = plan_at<std::int32_t>(space.at_label());
     job.jitter = key.augment ? on_device(space.at_jitter()) : nullptr;
+    job.views = static_cast<std::int32_t>(key.views);
+    job.view_stride = static_cast<std::int32_t>(space.entries);
     job.partner = key.mixup ? plan_at<std::int32_t>(space.at_partner()) : nullptr;
     job.lambda = plan_at<float>(space.at_lambda());
     job.cursor = plan_at<gpu::Cursor>(space.at_cursor());
     job.size = static_cast<std::int32_t>(key.size);
     job.out = images.data_ptr();
     job.low = low;
-    job.channels_last = channels_last;
+    job.channels_last = replicas.front()->channels_last;
     job.labels = labels.data_ptr<std::int64_t>();
     job.partner_labels = partner_labels.data_ptr<std::int64_t>();
     job.lambda_now = lambda_now.data_ptr<float>();
+    if (key.entries) {
+      job.entries = entry_numbers.data_ptr<std::int64_t>();
+      job.step = step_now.data_ptr<std::int64_t>();
+    }
     gpu::make_batch(job, stream.stream());
+  }
 
-    const Trained& parameters = trained(key.head_only);
-    Batch batch{.images = feed.resized(images.narrow(0, 0, key.size)),
+  Batch batch_of(const GraphKey& key) const {
+    Batch batch{.images = feed.resized(images.narrow(0, 0, key.views * key.size)),
                 .labels = labels.narrow(0, 0, key.size)};
     if (key.mixup) {
       batch.partner_labels = partner_labels.narrow(0, 0, key.size);
       batch.lambda = lambda_now;
     }
-    const at::Tensor value = loss(batch);
-    std::vector<at::Tensor> gradients = torch::autograd::grad(
-        {value}, parameters.tensors, {}, std::nullopt, false, /*allow_unused=*/true);
-    const c10::NoGradGuard no_gradient;
-    const std::size_t first = pieces.size();
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (key.entries) {
+      batch.entries = entry_numbers.narrow(0, 0, key.size);
+      batch.step = step_now;
+    }
+    return batch;
+  }
+
+  // Makes gradients readable for the update, and says where they lie.
+  static std::vector<gpu::Piece> pieces_of(const Replica::Trained& parameters,
+                                           std::span<at::Tensor> gradients) {
+    std::vector<gpu::Piece> pieces = parameters.pieces;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
       at::Tensor& gradient = gradients[i];
-      gpu::Piece piece = parameters.pieces[i];
-      if (gradient.defined()) {
-        const bool permuted = !gradient.is_contiguous() && gradient.dim() == 4 &&
-                              gradient.is_contiguous(at::MemoryFormat::ChannelsLast);
-        if (!permuted) {
-          gradient = gradient.contiguous();
+      if (!gradient.defined()) {
+        continue;
+      }
+      const bool permuted = !gradient.is_contiguous() && gradient.dim() == 4 &&
+                            gradient.is_contiguous(at::MemoryFormat::ChannelsLast);
+      if (!permuted) {
+        gradient = gradient.contiguous();
+      }
+      pieces[i].gradient = gradient.data_ptr();
+      pieces[i].gradient_permuted = permuted ? 1 : 0;
+      pieces[i].low = gradient.scalar_type() == at::kBFloat16 ? 1 : 0;
+    }
+    return pieces;
+  }
+
+  // Enqueues one step. Appends the gradients' places to `places`; the updates read them from
+  // `table`, which is filled afterwards when capturing and through `fill` when not.
+  void enqueue(const GraphKey& key, const Objective& objective, const gpu::Piece* table,
+               std::vector<gpu::Piece>& places, bool fill) {
+    enqueue_batch(key);
+    Models models{.nets = {}, .training = {.training = true, .dropout = &dropout}};
+    for (const auto& replica : replicas) {
+      models.nets.push_back(replica->net.get());
+    }
+    std::vector<at::Tensor> tensors;
+    for (const std::size_t model : key.models) {
+      const Replica::Trained& parameters = replicas[model]->trained(key.head_only);
+      tensors.insert(tensors.end(), parameters.tensors.begin(), parameters.tensors.end());
+    }
+    const at::Tensor value = objective.loss(batch_of(key), models);
+    std::vector<at::Tensor> gradients =
+        torch::autograd::grad({value}, tensors, {}, std::nullopt, false, /*allow_unused=*/true);
+    const c10::NoGradGuard no_gradient;
+    std::span<at::Tensor> rest(gradients);
+    std::vector<at::Tensor> distances;  // live until the step is enqueued
+    for (const std::size_t model : key.models) {
+      Replica& replica = *replicas[model];
+      const Replica::Trained& parameters = replica.trained(key.head_only);
+      const std::vector<gpu::Piece> pieces =
+          pieces_of(parameters, rest.first(parameters.tensors.size()));
+      rest = rest.subspan(parameters.tensors.size());
+      places.insert(places.end(), pieces.begin(), pieces.end());
+      if (fill) {
+        C10_CUDA_CHECK(cudaMemcpyAsync(const_cast<gpu::Piece*>(table), pieces.data(),
+                                       pieces.size() * sizeof(gpu::Piece), cudaMemcpyHostToDevice,
+                                       stream.stream()));
+      }
+      gpu::UpdateJob step = replica.update_job(parameters, table);
+      step.velocity = replica.velocity.data_ptr<float>();
+      step.knobs = plan_at<float>(space.at_knobs());
+      step.cursor = plan_at<gpu::Cursor>(space.at_cursor());
+      if (key.pulled) {
+        step.anchor = replica.anchor.data_ptr<float>();
+        step.pull = plan_at<float>(space.at_pull());
+        if (key.norm) {
+          distances.push_back((replica.state.parameters() - replica.anchor).norm());
+          step.distance = distances.back().data_ptr<float>();
         }
-        piece.gradient = gradient.data_ptr();
-        piece.gradient_permuted = permuted ? 1 : 0;
-        piece.low = gradient.scalar_type() == at::kBFloat16 ? 1 : 0;
       }
-      pieces.push_back(piece);
-    }
-    if (fill) {
-      C10_CUDA_CHECK(cudaMemcpyAsync(const_cast<gpu::Piece*>(table), pieces.data() + first,
-                                     gradients.size() * sizeof(gpu::Piece), cudaMemcpyHostToDevice,
-                                     stream.stream()));
-    }
-    at::Tensor distance;
-    gpu::UpdateJob step = update_job(parameters, table);
-    step.velocity = velocity.data_ptr<float>();
-    step.knobs = plan_at<float>(space.at_knobs());
-    step.cursor = job.cursor;
-    if (key.pulled) {
-      step.anchor = anchor.data_ptr<float>();
-      step.pull = plan_at<float>(space.at_pull());
-      if (key.norm) {
-        distance = (state.parameters() - anchor).norm();
-        step.distance = distance.data_ptr<float>();
+      if (key.drifts) {
+        step.drift = replica.drift.data_ptr<float>();
       }
+      gpu::update(step, stream.stream());
+      table += pieces.size();
     }
-    if (key.drifts) {
-      step.drift = drift.data_ptr<float>();
-    }
-    gpu::update(step, stream.stream());
     const at::Tensor written = value.detach().to(at::kFloat);
     gpu::advance(plan_at<gpu::Cursor>(space.at_cursor()), written.data_ptr<float>(),
                  losses.data_ptr<float>(), static_cast<std::int32_t>(key.size), stream.stream());
   }
 
   std::size_t table_bytes(const GraphKey& key) {
-    return trained(key.head_only).tensors.size() * sizeof(gpu::Piece);
+    std::size_t pieces = 0;
+    for (const std::size_t model : key.models) {
+      pieces += replicas[model]->trained(key.head_only).pieces.size();
+    }
+    return pieces * sizeof(gpu::Piece);
   }
 
-  void capture(const GraphKey& key, const Loss& loss) {
+  void capture(const GraphKey& key, const Objective& objective) {
     auto made = std::make_unique<Captured>();
     const std::size_t bytes = table_bytes(key);
     made->pieces = at::zeros({static_cast<std::int64_t>(bytes) * key.steps},
                              at::device(feed.device()).dtype(at::kByte));
-    std::vector<gpu::Piece> pieces;
+    std::vector<gpu::Piece> places;
     stream.synchronize();
     {
       const std::lock_guard lock(capture_mutex());
@@ -347,17 +452,17 @@ struct GpuTrainer::Parts {
       for (std::int64_t step = 0; step < key.steps; ++step) {
         const auto* table = reinterpret_cast<const gpu::Piece*>(
             made->pieces.data_ptr<std::uint8_t>() + static_cast<std::size_t>(step) * bytes);
-        enqueue(key, loss, table, pieces, false);
+        enqueue(key, objective, table, places, false);
       }
       made->graph.capture_end();
     }
-    made->pieces.copy_(bytes_of(pieces.data(), pieces.size() * sizeof(gpu::Piece)));
+    made->pieces.copy_(bytes_of(places.data(), places.size() * sizeof(gpu::Piece)));
     graphs[key] = std::move(made);
   }
 
   // Runs key.steps steps: the first time a kind of step is seen eagerly, which also warms up the
   // libraries below, from the second time on as a graph.
-  void run(const GraphKey& key, const Loss& loss) {
+  void run(const GraphKey& key, const Objective& objective) {
     const auto found = graphs.find(key);
     if (found != graphs.end()) {
       found->second->graph.replay();
@@ -369,66 +474,85 @@ struct GpuTrainer::Parts {
                             at::device(feed.device()).dtype(at::kByte));
       }
       for (std::int64_t step = 0; step < key.steps; ++step) {
-        std::vector<gpu::Piece> pieces;
-        enqueue(key, loss, reinterpret_cast<const gpu::Piece*>(scratch.data_ptr()), pieces, true);
+        std::vector<gpu::Piece> places;
+        enqueue(key, objective, reinterpret_cast<const gpu::Piece*>(scratch.data_ptr()), places,
+                true);
       }
       return;
     }
-    capture(key, loss);
+    capture(key, objective);
     graphs.at(key)->graph.replay();
   }
 
-  Net& net;
+  const MakeNet& make;
   const Feed& feed;
-  State& state;
   bool low;
-  bool channels_last;
   at::Generator& dropout;
   c10::cuda::CUDAStream stream;
   at::cuda::MempoolId_t pool;
-  at::Tensor copy;  // of the weights, as the network reads them
-  at::Tensor layout_table;
-  at::Tensor velocity, anchor, drift, lambda_now;
-  at::Tensor images, labels, partner_labels;
+  std::vector<std::unique_ptr<Replica>> replicas;
+  at::Tensor lambda_now, step_now;
+  at::Tensor images, labels, partner_labels, entry_numbers;
   PlanSpace space;
   at::Tensor plan, packed, losses, scratch;
-  Trained all, head;
+  at::cuda::CUDAEvent uploaded;
   std::map<GraphKey, std::unique_ptr<Captured>> graphs;
   std::map<GraphKey, int> seen;
 };
 
-GpuTrainer::GpuTrainer(Net& net, const Feed& feed, State& state, bool low, at::Generator& dropout)
-    : parts_(std::make_unique<Parts>(net, feed, state, low, dropout)) {}
+GpuTrainer::GpuTrainer(const MakeNet& make, const Feed& feed, bool low, at::Generator& dropout)
+    : parts_(std::make_unique<Parts>(make, feed, low, dropout)) {}
 
 GpuTrainer::~GpuTrainer() = default;
+
+void GpuTrainer::add(const State& state) {
+  const c10::cuda::CUDAStreamGuard guard(parts_->stream);
+  parts_->replicas.push_back(std::make_unique<Replica>(parts_->make, state, parts_->low));
+}
+
+void GpuTrainer::begin(std::size_t count) {
+  const c10::cuda::CUDAStreamGuard guard(parts_->stream);
+  for (std::size_t i = 0; i < count; ++i) {
+    Replica& replica = *parts_->replicas[i];
+    replica.refresh(parts_->stream.stream());
+    replica.velocity.zero_();
+    replica.anchor.copy_(replica.state.parameters());
+  }
+}
+
+void GpuTrainer::forget() {
+  parts_->forget();
+}
 
 void GpuTrainer::on_stream(const std::function<void()>& work) const {
   const c10::cuda::CUDAStreamGuard guard(parts_->stream);
   work();
 }
 
-at::Tensor GpuTrainer::train(const Plan& plan, const TrainOptions& options, double lr,
-                             const LocalRule& rule, const Loss& loss,
-                             const std::function<void()>& before_step) {
+at::Tensor GpuTrainer::run(const Plan& plan, const Objective& objective, const Stepping& how,
+                           const std::function<void()>& before_step) {
   Parts& parts = *parts_;
   const c10::cuda::CUDAStreamGuard guard(parts.stream);
-  parts.reserve(plan.index.numel(), options.batch_size);
-  parts.upload(plan, options, lr, rule);
-  parts.refresh_copy();
-  parts.velocity.zero_();
+  std::int64_t largest = 0;
+  for (const Plan::Batch& batch : plan.batches) {
+    largest = std::max(largest, batch.size);
+  }
+  parts.reserve(plan.entries(), largest, plan.views);
+  parts.upload(plan, how);
   GraphKey key{.augment = plan.jitter.defined(),
                .mixup = plan.partner.defined(),
-               .head_only = rule.head_only,
-               .pulled = rule.proximal != 0.0,
-               .norm = rule.proximal != 0.0 && rule.pull == Pull::norm,
-               .drifts = rule.drift.defined(),
-               .label_smoothing = options.label_smoothing,
-               .temperature = options.temperature};
-  if (key.pulled) {
-    parts.anchor.copy_(parts.state.parameters());
-  }
+               .head_only = how.rule.head_only,
+               .pulled = how.rule.proximal != 0.0,
+               .norm = how.rule.proximal != 0.0 && how.rule.pull == Pull::norm,
+               .drifts = how.rule.drift.defined(),
+               .entries = objective.reads_entries(),
+               .views = plan.views,
+               .models = how.models,
+               .objective = objective.signature()};
   if (key.drifts) {
-    parts.drift.copy_(rule.drift);
+    for (const std::size_t model : how.models) {
+      parts.replicas[model]->drift.copy_(how.rule.drift);
+    }
   }
   const std::size_t steps = plan.batches.size();
   for (std::size_t step = 0; step < steps;) {
@@ -440,8 +564,11 @@ at::Tensor GpuTrainer::train(const Plan& plan, const TrainOptions& options, doub
     }
     key.size = plan.batches[step].size;
     key.steps = static_cast<std::int64_t>(same);
-    parts.run(key, loss);
+    parts.run(key, objective);
     step += same;
+  }
+  for (const std::size_t model : how.models) {
+    parts.replicas[model]->store_statistics();
   }
   return parts.losses.narrow(0, 0, static_cast<std::int64_t>(steps));
 }
@@ -460,20 +587,25 @@ namespace winnow {
 
 struct GpuTrainer::Parts {};
 
-GpuTrainer::GpuTrainer(Net& /*net*/, const Feed& /*feed*/, State& /*state*/, bool /*low*/,
+GpuTrainer::GpuTrainer(const MakeNet& /*make*/, const Feed& /*feed*/, bool /*low*/,
                        at::Generator& /*dropout*/) {
   throw Error(ErrorKind::internal, "this build has no CUDA");
 }
 
 GpuTrainer::~GpuTrainer() = default;
 
+void GpuTrainer::add(const State& /*state*/) {}
+
+void GpuTrainer::begin(std::size_t /*count*/) {}
+
+void GpuTrainer::forget() {}
+
 void GpuTrainer::on_stream(const std::function<void()>& work) const {
   work();
 }
 
-at::Tensor GpuTrainer::train(const Plan& /*plan*/, const TrainOptions& /*options*/, double /*lr*/,
-                             const LocalRule& /*rule*/, const Loss& /*loss*/,
-                             const std::function<void()>& /*before_step*/) {
+at::Tensor GpuTrainer::run(const Plan& /*plan*/, const Objective& /*objective*/,
+                           const Stepping& /*how*/, const std::function<void()>& /*before_step*/) {
   return {};
 }
 

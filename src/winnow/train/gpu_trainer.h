@@ -11,40 +11,34 @@
 
 #include "winnow/model/net.h"
 #include "winnow/train/feed.h"
-#include "winnow/train/options.h"
+#include "winnow/train/objective.h"
 #include "winnow/train/plan.h"
 #include "winnow/train/rule.h"
 
 namespace winnow {
 
-// The loss of one batch: images as network input, labels, and, with mixup, the partners' labels and
-// the weight of the own ones (0-dimensional); both undefined without.
-struct Batch {
-  at::Tensor images;
-  at::Tensor labels;
-  at::Tensor partner_labels = {};
-  at::Tensor lambda = {};
-};
-
 // Serves one lane, on a stream of its own. Not thread-safe. A build without CUDA has no GPU lanes,
 // and its constructor throws Error(kind internal).
 class GpuTrainer {
  public:
-  // Binds `net` to a copy of `state` in the layout its convolutions like best and, with `low`, in
-  // bfloat16. All references must outlive the object.
-  GpuTrainer(Net& net, const Feed& feed, State& state, bool low, at::Generator& dropout);
+  // Trains networks of its own, made by `make`, over copies of the lane's weights in the layout
+  // their convolutions like best and, with `low`, in bfloat16. All references must outlive the
+  // object.
+  GpuTrainer(const MakeNet& make, const Feed& feed, bool low, at::Generator& dropout);
   ~GpuTrainer();
   GpuTrainer(const GpuTrainer&) = delete;
   GpuTrainer& operator=(const GpuTrainer&) = delete;
 
-  using Loss = std::function<at::Tensor(const Batch& batch)>;
-
-  // Takes every step of the plan on the model that `state` holds now, and returns the loss of each
-  // step, on the device. Waits for nothing; the caller must, before the next call. `before_step` is
-  // called now and then and may throw. `loss` must depend on `options` and `rule` alone, for it is
-  // captured.
-  at::Tensor train(const Plan& plan, const TrainOptions& options, double lr, const LocalRule& rule,
-                   const Loss& loss, const std::function<void()>& before_step);
+  // One more model: the weights it starts from and ends in lie in `state`.
+  void add(const State& state);
+  // Starts a training of the first `count` models from what their states hold now.
+  void begin(std::size_t count);
+  // Takes every step of the plan and returns the loss of each, on the device. Waits for nothing;
+  // the caller must, before the next call. `before_step` is called now and then and may throw.
+  at::Tensor run(const Plan& plan, const Objective& objective, const Stepping& how,
+                 const std::function<void()>& before_step);
+  // Drops all captured steps: a buffer they use has moved.
+  void forget();
 
   // Runs `work` with the lane's stream as the current one.
   void on_stream(const std::function<void()>& work) const;

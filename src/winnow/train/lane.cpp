@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <cmath>
-
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
 #include "winnow/train/loss.h"
@@ -40,22 +38,32 @@ Score& Score::operator+=(const Score& other) {
   return *this;
 }
 
-Lane::Lane(std::unique_ptr<Net> net, const Feed& feed, bool augment, const std::atomic<bool>* stop,
-           std::unique_ptr<Net> trainer, bool low)
-    : net_(std::move(net)),
-      trainer_(std::move(trainer)),
+Lane::Lane(MakeNet make, const Feed& feed, bool augment, const std::atomic<bool>* stop, bool low)
+    : make_(std::move(make)),
       feed_(&feed),
       augment_(augment),
       stop_(stop),
-      layout_(net_->weights().layout()),
-      state_(State::zeros(layout_, feed.device())),
-      gradient_(at::zeros({layout_->parameters()}, at::device(feed.device()).dtype(at::kFloat))),
-      velocity_(at::zeros_like(gradient_)),
       dropout_(make_generator(feed.device())) {
-  net_->weights().bind(state_.flat, gradient_);
-  if (trainer_ != nullptr) {
-    gpu_ = std::make_unique<GpuTrainer>(*trainer_, feed, state_, low, dropout_);
+  if (feed.device().is_cuda()) {
+    gpu_ = std::make_unique<GpuTrainer>(make_, feed, low, dropout_);
   }
+  add_replica();
+  layout_ = replicas_.front().state.layout;
+}
+
+void Lane::add_replica() {
+  Replica replica;
+  replica.net = make_();
+  replica.state = State::zeros(replica.net->weights().layout(), feed_->device());
+  replica.gradient = at::zeros({replica.state.layout->parameters()},
+                               at::device(feed_->device()).dtype(at::kFloat));
+  replica.net->weights().bind(replica.state.flat, replica.gradient);
+  if (gpu_ != nullptr) {
+    gpu_->add(replica.state);
+  } else {
+    replica.velocity = at::zeros_like(replica.gradient);
+  }
+  replicas_.push_back(std::move(replica));
 }
 
 void Lane::on_stream(const std::function<void()>& work) const {
@@ -73,93 +81,141 @@ void Lane::check_stop() const {
 }
 
 void Lane::load(const State& state) {
-  state_.flat.copy_(state.flat);
+  replicas_.front().state.flat.copy_(state.flat);
 }
 
 at::Tensor Lane::output(const at::Tensor& images) {
   const c10::NoGradGuard no_gradient;
-  return net_->forward(images.to(feed_->device()), Pass{});
+  return replicas_.front().net->forward(images.to(feed_->device()), Pass{});
+}
+
+at::Tensor Lane::buffer(const std::string& name, std::int64_t rows,
+                        const std::vector<std::int64_t>& row_shape, at::ScalarType type) {
+  at::Tensor& found = buffers_[name];
+  const bool fits = found.defined() && found.size(0) >= rows && found.scalar_type() == type &&
+                    found.sizes().slice(1) == at::IntArrayRef(row_shape);
+  if (!fits) {
+    // Twice the size, so that captured steps, which hold the address, are seldom captured again.
+    std::vector<std::int64_t> shape{2 * rows};
+    shape.insert(shape.end(), row_shape.begin(), row_shape.end());
+    if (gpu_ != nullptr) {
+      gpu_->forget();
+    }
+    found = at::zeros(shape, at::device(feed_->device()).dtype(type));
+  }
+  return found;
 }
 
 std::pair<std::int64_t, std::int64_t> Lane::head_range() const {
   // declare_head() puts them side by side.
-  const Slot& weight = *layout_->find(net_->head_name() + ".weight");
-  const Slot& bias = *layout_->find(net_->head_name() + ".bias");
+  const std::string& head = replicas_.front().net->head_name();
+  const Slot& weight = *layout_->find(head + ".weight");
+  const Slot& bias = *layout_->find(head + ".bias");
   return {weight.offset, weight.size + bias.size};
 }
 
-Batch Lane::make_batch(const Plan& plan, std::size_t number) {
-  const auto [start, size] = plan.batches[number];
-  const auto slice = [start = start, size = size](const at::Tensor& tensor) {
+Batch Lane::make_batch(const Plan& plan, std::size_t number, bool entries) {
+  const std::int64_t start = plan.batches[number].start;
+  const std::int64_t size = plan.batches[number].size;
+  const auto slice = [&](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.narrow(0, start, size) : tensor;
   };
-  at::Tensor images = feed_->batch(slice(plan.index), slice(plan.jitter), input_);
-  const at::Tensor labels = slice(plan.label);
-  if (!plan.partner.defined()) {
-    return {images, labels, {}, {}};
-  }
-  // Mixup, one lambda per batch (spec: label-noise A.3).
-  const at::Tensor partner = slice(plan.partner);
-  const at::Tensor lambda = plan.lambda.select(0, static_cast<std::int64_t>(number));
-  return {images.mul(lambda).add_(images.index_select(0, partner).mul_(1 - lambda)), labels,
-          labels.index_select(0, partner), lambda};
-}
-
-at::Tensor Lane::batch_loss(const Batch& batch, const TrainOptions& options, bool head_only) const {
-  const Pass pass{.training = true, .dropout = &dropout_};
-  at::Tensor logits;
-  if (head_only) {
-    at::Tensor features;
-    {
-      const c10::NoGradGuard frozen;
-      features = trainer().features(batch.images, pass);
+  at::Tensor index = slice(plan.index);
+  at::Tensor jitter = plan.jitter;
+  if (plan.views > 1) {
+    index = index.repeat({plan.views});
+    if (jitter.defined()) {
+      jitter = jitter.view({plan.views, plan.entries(), 3}).narrow(1, start, size).reshape({-1, 3});
     }
-    logits = trainer().logits(features);
   } else {
-    logits = trainer().forward(batch.images, pass);
+    jitter = slice(jitter);
   }
-  logits = logits.to(at::kFloat);
-  const auto loss = [&](const at::Tensor& targets) {
-    return smoothed_cross_entropy(logits, targets, options.label_smoothing, options.temperature);
-  };
-  if (!batch.lambda.defined()) {
-    return loss(batch.labels);
+  Batch batch{.images = feed_->batch(index, jitter, input_), .labels = slice(plan.label)};
+  if (entries) {
+    batch.entries = at::arange(start, start + size);
+    batch.step = at::full({1}, static_cast<std::int64_t>(number), at::kLong);
   }
-  return loss(batch.labels) * batch.lambda + loss(batch.partner_labels) * (1 - batch.lambda);
+  if (plan.partner.defined()) {
+    // Mixup, one lambda per batch (spec: label-noise A.3).
+    const at::Tensor partner = slice(plan.partner);
+    batch.lambda = plan.lambda.select(0, static_cast<std::int64_t>(number));
+    batch.images = batch.images.mul(batch.lambda)
+                       .add_(batch.images.index_select(0, partner).mul_(1 - batch.lambda));
+    batch.partner_labels = batch.labels.index_select(0, partner);
+  }
+  return batch;
 }
 
-at::Tensor Lane::train_on_cpu(const Plan& plan, const TrainOptions& options, double lr,
-                              const LocalRule& rule, const at::Tensor& start) {
-  const SgdOptions plain{
-      .lr = lr, .momentum = options.momentum, .weight_decay = options.weight_decay};
-  SgdOptions pulled = plain;
-  pulled.proximal = rule.proximal;
-  pulled.pull = rule.pull;
+void Lane::step(Replica& replica, const Stepping& how, bool pulled) {
   const auto [first, count] =
-      rule.head_only ? head_range() : std::pair(std::int64_t{0}, layout_->parameters());
+      how.rule.head_only ? head_range() : std::pair(std::int64_t{0}, layout_->parameters());
   const auto trained = [first = first, count = count](const at::Tensor& flat) {
-    return flat.defined() ? flat.narrow(0, first, count) : flat;
+    return flat.narrow(0, first, count);
   };
-  const at::Tensor anchor = rule.proximal != 0.0 ? trained(start) : at::Tensor();
-  const at::Tensor drift = trained(rule.drift);
-  at::Tensor weights = trained(state_.flat);
-  at::Tensor gradient = trained(gradient_);
-  at::Tensor velocity = trained(velocity_);
-  gradient_.zero_();
+  const SgdOptions options{.lr = how.lr,
+                           .momentum = how.momentum,
+                           .weight_decay = how.weight_decay,
+                           .proximal = pulled ? how.rule.proximal : 0.0,
+                           .pull = how.rule.pull};
+  at::Tensor weights = trained(replica.state.flat);
+  at::Tensor gradient = trained(replica.gradient);
+  at::Tensor velocity = trained(replica.velocity);
+  if (how.rule.drift.defined()) {
+    gradient.add_(trained(how.rule.drift));
+  }
+  sgd_step(weights, gradient, velocity, pulled ? trained(replica.anchor) : at::Tensor(), options,
+           replica.fresh);
+  replica.fresh = false;
+}
+
+at::Tensor Lane::run_on_cpu(const Plan& plan, const Objective& objective, const Stepping& how) {
+  Models models{.nets = {}, .training = {.training = true, .dropout = &dropout_}};
+  for (Replica& replica : replicas_) {
+    models.nets.push_back(replica.net.get());
+    replica.gradient.zero_();
+  }
   const auto steps = static_cast<std::int64_t>(plan.batches.size());
-  const std::int64_t epoch = plan.index.numel() / options.epochs;
   at::Tensor losses = at::empty({steps}, at::kFloat);
-  for (std::int64_t step = 0; step < steps; ++step) {
+  for (std::int64_t number = 0; number < steps; ++number) {
     check_stop();
-    const auto place = static_cast<std::size_t>(step);
-    const at::Tensor loss = batch_loss(make_batch(plan, place), options, rule.head_only);
+    const auto place = static_cast<std::size_t>(number);
+    const at::Tensor loss =
+        objective.loss(make_batch(plan, place, objective.reads_entries()), models);
     torch::autograd::backward({loss}, {});
-    if (drift.defined()) {
-      gradient.add_(drift);
+    const bool spared = how.rule.spare_first_batch && plan.batches[place].opens_epoch;
+    for (const std::size_t model : how.models) {
+      step(replicas_[model], how, how.rule.proximal != 0.0 && !spared);
     }
-    const bool spared = rule.spare_first_batch && plan.batches[place].start % epoch == 0;
-    sgd_step(weights, gradient, velocity, anchor, spared ? plain : pulled, step == 0);
-    losses.data_ptr<float>()[step] = *loss.data_ptr<float>();
+    losses.data_ptr<float>()[number] = *loss.data_ptr<float>();
+  }
+  return losses;
+}
+
+void Lane::begin(const std::vector<State>& starts, const TrainKey& key) {
+  while (replicas_.size() < starts.size()) {
+    add_replica();
+  }
+  dropout_.set_current_seed(
+      stream_key(key.seed, "dropout",
+                 {static_cast<std::uint64_t>(key.round), static_cast<std::uint64_t>(key.client)}));
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    Replica& replica = replicas_[i];
+    replica.state.flat.copy_(starts[i].flat);
+    replica.anchor = starts[i].flat;
+    replica.fresh = true;
+  }
+  if (gpu_ != nullptr) {
+    gpu_->begin(starts.size());
+  }
+}
+
+at::Tensor Lane::run(const Plan& plan, const Objective& objective, const Stepping& how) {
+  at::Tensor losses = gpu_ != nullptr ? gpu_->run(plan, objective, how, [this] { check_stop(); })
+                                      : run_on_cpu(plan, objective, how);
+  if (layout_->counters() > 0) {
+    for (const std::size_t model : how.models) {
+      replicas_[model].state.counters().add_(static_cast<std::int64_t>(plan.batches.size()));
+    }
   }
   return losses;
 }
@@ -171,27 +227,17 @@ TrainOutcome Lane::train(const State& start, const LocalSet& set, const TrainOpt
     outcome.state = start.clone();
     return outcome;
   }
-  dropout_.set_current_seed(
-      stream_key(key.seed, "dropout",
-                 {static_cast<std::uint64_t>(key.round), static_cast<std::uint64_t>(key.client)}));
   const Plan plan = make_plan(set, options, augment_, key);
-  const double lr = options.lr * std::pow(options.lr_decay, static_cast<double>(key.round));
   outcome.steps = static_cast<std::int64_t>(plan.batches.size());
   at::Tensor losses;
   on_stream([&] {
-    load(start);
-    if (gpu_ != nullptr) {
-      losses = gpu_->train(
-          plan, options, lr, rule,
-          [&](const Batch& batch) { return batch_loss(batch, options, rule.head_only); },
-          [&] { check_stop(); });
-    } else {
-      losses = train_on_cpu(plan, options, lr, rule, start.flat);
-    }
-    if (layout_->counters() > 0) {
-      state_.counters().add_(outcome.steps);
-    }
-    outcome.state = state_.clone();
+    begin({start}, key);
+    losses = run(plan, CrossEntropy(options, rule.head_only),
+                 {.lr = lr_in(options, key.round),
+                  .momentum = options.momentum,
+                  .weight_decay = options.weight_decay,
+                  .rule = rule});
+    outcome.state = model();
     losses = losses.cpu();  // waits for the device, once
   });
   for (std::size_t step = 0; step < plan.batches.size(); ++step) {
@@ -205,19 +251,20 @@ TrainOutcome Lane::train(const State& start, const LocalSet& set, const TrainOpt
 }
 
 void Lane::each_batch(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
-                      const Jitter& jitter, bool training, const Visit& visit) {
+                      const Jitter& jitter, bool training, const Visit& visit, std::size_t model) {
   const c10::NoGradGuard no_gradient;
   const at::Tensor index = index_tensor(samples, feed.device());
   const at::Tensor moves = jitter.defined() ? jitter.to(feed.device()) : jitter;
   const Pass pass{.training = training, .dropout = &dropout_};
+  const Net& net = *replicas_[model].net;
   for (std::int64_t start = 0; start < index.size(0); start += batch) {
     check_stop();
     const std::int64_t size = std::min(batch, index.size(0) - start);
     const at::Tensor images =
         feed.batch(index.narrow(0, start, size),
                    moves.defined() ? moves.narrow(0, start, size) : moves, input_);
-    const at::Tensor features = net_->features(images, pass);
-    visit(features, net_->logits(features));
+    const at::Tensor features = net.features(images, pass);
+    visit(features, net.logits(features));
   }
 }
 
@@ -229,25 +276,28 @@ void Lane::each_gradient(std::span<const std::int64_t> samples, std::int64_t bat
     throw Error(ErrorKind::experiment,
                 fmt::format("the network has no parameter named '{}'", parameter));
   }
-  const at::Tensor gradient = gradient_.narrow(0, slot->offset, slot->size).view(slot->shape);
+  Replica& replica = replicas_.front();
+  const at::Tensor gradient =
+      replica.gradient.narrow(0, slot->offset, slot->size).view(slot->shape);
   const at::Tensor index = index_tensor(samples, feed_->device());
   const Pass pass{.training = training, .dropout = &dropout_};
   for (std::int64_t start = 0; start < index.size(0); start += batch) {
     check_stop();
     const std::int64_t size = std::min(batch, index.size(0) - start);
-    gradient_.zero_();
+    replica.gradient.zero_();
     const at::Tensor images = feed_->batch(index.narrow(0, start, size), {}, input_);
-    torch::autograd::backward({loss(net_->forward(images, pass), start)}, {});
+    torch::autograd::backward({loss(replica.net->forward(images, pass), start)}, {});
     visit(gradient);
   }
-  gradient_.zero_();
+  replica.gradient.zero_();
 }
 
 at::Tensor Lane::logits(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
-                        const Jitter& jitter) {
+                        const Jitter& jitter, std::size_t model) {
   std::vector<at::Tensor> parts;
-  each_batch(feed, samples, batch, jitter, false,
-             [&](const at::Tensor&, const at::Tensor& logits) { parts.push_back(logits); });
+  each_batch(
+      feed, samples, batch, jitter, false,
+      [&](const at::Tensor&, const at::Tensor& logits) { parts.push_back(logits); }, model);
   return parts.empty() ? at::Tensor() : at::cat(parts);
 }
 

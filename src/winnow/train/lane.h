@@ -1,5 +1,6 @@
 // A lane: one trainer. It owns a network, the flat buffers of its weights, gradient and momentum,
-// and an input buffer, all allocated once and reused for every client it serves.
+// and an input buffer, all allocated once and reused for every client it serves. For methods that
+// train or compare several models side by side it owns as many networks.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -7,14 +8,18 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "winnow/model/net.h"
 #include "winnow/train/feed.h"
 #include "winnow/train/gpu_trainer.h"
+#include "winnow/train/objective.h"
 #include "winnow/train/options.h"
 #include "winnow/train/plan.h"
 #include "winnow/train/rule.h"
@@ -51,11 +56,9 @@ struct Score {
 class Lane {
  public:
   // `feed` gives the training images and must outlive the lane; `stop` too, when given: it is
-  // looked at before every step, and Interrupted is thrown once it is set. On a GPU training needs
-  // `trainer`, a second network like the first: it reads a copy of the weights in the layout and,
-  // with `low`, the bfloat16 that its kernels like best, while `net` does the scoring in float32.
-  Lane(std::unique_ptr<Net> net, const Feed& feed, bool augment,
-       const std::atomic<bool>* stop = nullptr, std::unique_ptr<Net> trainer = nullptr,
+  // looked at before every step, and Interrupted is thrown once it is set. With `low`, a GPU trains
+  // in bfloat16 over float32 weights; scoring is always float32.
+  Lane(MakeNet make, const Feed& feed, bool augment, const std::atomic<bool>* stop = nullptr,
        bool low = false);
 
   // Trains a copy of `start` on `set`: fresh optimiser, `options.epochs` epochs. An empty set
@@ -63,21 +66,34 @@ class Lane {
   TrainOutcome train(const State& start, const LocalSet& set, const TrainOptions& options,
                      const LocalRule& rule, const TrainKey& key);
 
+  // Training by an objective of one's own, of one or several models: begin(), then run() any number
+  // of times with scoring calls in between, then model().
+  // Model i starts as `starts[i]`, all with fresh optimisers; `key` seeds the dropout.
+  void begin(const std::vector<State>& starts, const TrainKey& key);
+  // Takes every step of the plan and returns the loss of each, on the device.
+  at::Tensor run(const Plan& plan, const Objective& objective, const Stepping& how);
+  // The model as it is now, a copy.
+  State model(std::size_t number = 0) const { return replicas_[number].state.clone(); }
+  // A buffer of the lane's own on its device, at least `rows` rows of that shape; what it holds is
+  // kept until a larger one is asked for. Objectives keep here what captured steps read and write.
+  at::Tensor buffer(const std::string& name, std::int64_t rows,
+                    const std::vector<std::int64_t>& row_shape, at::ScalarType type);
+
   // Runs `work` on the lane's own stream of a GPU; on a CPU simply runs it.
   void on_stream(const std::function<void()>& work) const;
 
-  // Loads weights for the scoring calls below.
+  // Loads weights into the first model for the scoring calls below.
   void load(const State& state);
   // Logits of the loaded model in eval mode, in the order of `samples`, batch by batch as they
   // come. `feed` may be another one than the lane's (the test images). `jitter` as in Feed::batch,
-  // over all samples.
+  // over all samples. `model` chooses another one after begin().
   at::Tensor logits(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
-                    const Jitter& jitter = {});
+                    const Jitter& jitter = {}, std::size_t model = 0);
   // The same pass, batch by batch and with the features: `visit` sees the head's input and output.
   // With `training`, batch statistics are used and running ones move, as in a step.
   using Visit = std::function<void(const at::Tensor& features, const at::Tensor& logits)>;
   void each_batch(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
-                  const Jitter& jitter, bool training, const Visit& visit);
+                  const Jitter& jitter, bool training, const Visit& visit, std::size_t model = 0);
   // For every batch of the lane's own images the gradient of `loss` in the named parameter of the
   // loaded model; weights do not change. `loss` gets the logits and where the batch starts.
   using BatchLoss = std::function<at::Tensor(const at::Tensor& logits, std::int64_t start)>;
@@ -90,8 +106,6 @@ class Lane {
   std::vector<std::int64_t> input_shape() const {
     return {feed_->channels(), feed_->height(), feed_->width()};
   }
-  // The loaded model as it is now, a copy.
-  State state() const { return state_.clone(); }
 
   // Accuracy and cross-entropy of the loaded model in eval mode.
   Score score(const Feed& feed, const LocalSet& set, std::int64_t batch);
@@ -101,29 +115,34 @@ class Lane {
   const LayoutPtr& layout() const { return layout_; }
 
  private:
-  Batch make_batch(const Plan& plan, std::size_t number);
-  at::Tensor batch_loss(const Batch& batch, const TrainOptions& options, bool head_only) const;
-  // All steps of a plan on the loaded model; returns the loss of each, on the device.
-  at::Tensor train_on_cpu(const Plan& plan, const TrainOptions& options, double lr,
-                          const LocalRule& rule, const at::Tensor& start);
+  // A model on a CPU, or on a GPU what scores it.
+  struct Replica {
+    std::unique_ptr<Net> net;
+    State state;          // what the network's weights are views of
+    at::Tensor gradient;  // flat, parameters only
+    at::Tensor velocity;
+    at::Tensor anchor = {};  // where it started from
+    bool fresh = true;       // no step taken yet
+  };
+
+  void add_replica();
+  Batch make_batch(const Plan& plan, std::size_t number, bool entries);
+  at::Tensor run_on_cpu(const Plan& plan, const Objective& objective, const Stepping& how);
+  void step(Replica& replica, const Stepping& how, bool pulled);
   // First value and number of values of the head inside the flat parameters.
   std::pair<std::int64_t, std::int64_t> head_range() const;
   void check_stop() const;
 
-  const Net& trainer() const { return trainer_ ? *trainer_ : *net_; }
-
-  std::unique_ptr<Net> net_;
-  std::unique_ptr<Net> trainer_;  // null: net_ does it
+  MakeNet make_;
   const Feed* feed_;
   bool augment_;
   const std::atomic<bool>* stop_;
-  LayoutPtr layout_;
-  State state_;          // what the network's weights are views of
-  at::Tensor gradient_;  // flat, parameters only
-  at::Tensor velocity_;
-  at::Tensor input_;  // reused by the feed
   at::Generator dropout_;
   std::unique_ptr<GpuTrainer> gpu_;
+  std::deque<Replica> replicas_;
+  LayoutPtr layout_;
+  at::Tensor input_;  // reused by the feed
+  std::map<std::string, at::Tensor> buffers_;
 };
 
 }  // namespace winnow

@@ -1,5 +1,7 @@
 #include "winnow/train/options.h"
 
+#include <cmath>
+
 namespace winnow {
 
 Params declare(TrainOptions& options) {
@@ -27,6 +29,10 @@ Params declare(TrainOptions& options) {
            "samples in one evaluation batch; matters for networks that normalise by the batch")
       .range(1, 1000000);
   return params;
+}
+
+double lr_in(const TrainOptions& options, std::int64_t round) {
+  return options.lr * std::pow(options.lr_decay, static_cast<double>(round));
 }
 
 }  // namespace winnow

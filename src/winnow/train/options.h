@@ -23,4 +23,7 @@ struct TrainOptions {
 
 Params declare(TrainOptions& options);
 
+// The learning rate of a round, decayed.
+double lr_in(const TrainOptions& options, std::int64_t round);
+
 }  // namespace winnow

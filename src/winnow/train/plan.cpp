@@ -22,7 +22,8 @@ std::vector<Plan::Batch> cut_batches(std::int64_t samples, const TrainOptions& o
   std::vector<Plan::Batch> batches;
   for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     for (std::int64_t start = 0; start < samples; start += options.batch_size) {
-      batches.push_back({epoch * samples + start, std::min(options.batch_size, samples - start)});
+      batches.push_back(
+          {epoch * samples + start, std::min(options.batch_size, samples - start), start == 0});
     }
   }
   return batches;
@@ -30,27 +31,32 @@ std::vector<Plan::Batch> cut_batches(std::int64_t samples, const TrainOptions& o
 
 }  // namespace
 
-Plan make_plan(const LocalSet& set, const TrainOptions& options, bool augment,
-               const TrainKey& key) {
+Plan make_plan(const LocalSet& set, const TrainOptions& options, bool augment, const TrainKey& key,
+               std::int64_t views) {
   Plan plan;
   const std::int64_t samples = set.size();
   const std::int64_t entries = samples * options.epochs;
   plan.batches = cut_batches(samples, options);
   plan.index = at::empty({entries}, at::kLong);
+  plan.place = at::empty({entries}, at::kLong);
   plan.label = at::empty({entries}, at::kLong);
+  plan.views = views;
   auto* index = plan.index.data_ptr<std::int64_t>();
+  auto* places = plan.place.data_ptr<std::int64_t>();
   auto* label = plan.label.data_ptr<std::int64_t>();
   Stream order(key.seed, "batches", key.round, key.client);
   for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     for (const std::int64_t place : order.permutation(samples)) {
+      *places++ = place;
       *index++ = set.samples[static_cast<std::size_t>(place)];
       *label++ = set.labels[static_cast<std::size_t>(place)];
     }
   }
   if (augment) {
-    plan.jitter = draw_jitter(entries, stream_key(key.seed, "augment",
-                                                  {static_cast<std::uint64_t>(key.round),
-                                                   static_cast<std::uint64_t>(key.client)}));
+    plan.jitter =
+        draw_jitter(views * entries, stream_key(key.seed, "augment",
+                                                {static_cast<std::uint64_t>(key.round),
+                                                 static_cast<std::uint64_t>(key.client)}));
   }
   if (options.mixup > 0.0) {
     plan.partner = at::empty({entries}, at::kLong);
@@ -76,14 +82,31 @@ at::Tensor draw_jitter(std::int64_t count, std::uint64_t stream_key) {
   return jitter;
 }
 
-Plan Plan::to(at::Device device) const {
-  if (device.is_cpu()) {
-    return *this;
-  }
-  const auto move = [&](const at::Tensor& tensor) {
-    return tensor.defined() ? tensor.to(device) : tensor;
+Plan Plan::epoch(std::int64_t number, std::int64_t epochs) const {
+  const std::int64_t size = entries() / epochs;
+  const std::int64_t first = number * size;
+  const auto per_epoch = static_cast<std::int64_t>(batches.size()) / epochs;
+  const auto part = [&](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.narrow(0, first, size) : tensor;
   };
-  return {batches, move(index), move(label), move(jitter), move(partner), move(lambda)};
+  Plan plan;
+  for (std::int64_t i = 0; i < per_epoch; ++i) {
+    Batch batch = batches[static_cast<std::size_t>(number * per_epoch + i)];
+    batch.start -= first;
+    plan.batches.push_back(batch);
+  }
+  plan.index = part(index);
+  plan.place = part(place);
+  plan.label = part(label);
+  plan.partner = part(partner);
+  plan.views = views;
+  if (jitter.defined()) {
+    plan.jitter = jitter.view({views, entries(), 3}).narrow(1, first, size).reshape({-1, 3});
+  }
+  if (lambda.defined()) {
+    plan.lambda = lambda.narrow(0, number * per_epoch, per_epoch);
+  }
+  return plan;
 }
 
 }  // namespace winnow

@@ -32,18 +32,25 @@ struct Plan {
   struct Batch {
     std::int64_t start = 0;
     std::int64_t size = 0;
+    bool opens_epoch = false;
   };
   std::vector<Batch> batches;
-  at::Tensor index;    // int64 [entries]: sample in the data set
-  at::Tensor label;    // int64 [entries]
-  at::Tensor jitter;   // int64 [entries, 3], undefined without augmentation
+  at::Tensor index;        // int64 [entries]: sample in the data set
+  at::Tensor place;        // int64 [entries]: the same as a place in the local set
+  at::Tensor label;        // int64 [entries]
+  std::int64_t views = 1;  // of each sample in a batch, each with a jitter of its own
+  at::Tensor jitter;       // int64 [views * entries, 3], undefined without augmentation
   at::Tensor partner;  // int64 [entries]: mixup partner's place inside the batch; undefined if off
   at::Tensor lambda;   // float [batches]; undefined if mixup is off
 
-  Plan to(at::Device device) const;
+  std::int64_t entries() const { return index.numel(); }
+  // The part of one of `epochs` epochs, as a plan of its own.
+  Plan epoch(std::int64_t number, std::int64_t epochs) const;
 };
 
-Plan make_plan(const LocalSet& set, const TrainOptions& options, bool augment, const TrainKey& key);
+// The first view's jitter does not depend on the number of views.
+Plan make_plan(const LocalSet& set, const TrainOptions& options, bool augment, const TrainKey& key,
+               std::int64_t views = 1);
 
 // Crop and flip for one pass over `count` samples in fixed order (scoring with augmentation).
 at::Tensor draw_jitter(std::int64_t count, std::uint64_t stream_key);

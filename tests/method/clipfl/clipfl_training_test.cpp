@@ -24,7 +24,7 @@ std::unique_ptr<ClipFL> clipfl(const Json& table) {
 TEST(ClipFL, ClientAnswersItsDismissalWithoutTraining) {
   const DataSet data = tiny_data();
   const Feed feed(data.train.images, data.normalisation, 0, at::kCPU);
-  Lane lane(std::make_unique<TwoLayerNet>(shape_of(data)), feed, false);
+  Lane lane(make_net<TwoLayerNet>(data), feed, false);
   const ClientData held = deal(data, {12}).front();
   ClientMemory memory;
   ClientContext context(7, held, memory, lane, {.epochs = 1, .batch_size = 6}, 5);

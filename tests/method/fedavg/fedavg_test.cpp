@@ -170,7 +170,7 @@ TEST(FedAvg, DoesNotBlameTheLearningRateWhenRepliesWeighNothing) {
 TEST(FedAvg, ClientTrainsTheModelItWasSent) {
   const DataSet data = tiny_data();
   const Feed feed(data.train.images, data.normalisation, 0, at::kCPU);
-  Lane lane(std::make_unique<TwoLayerNet>(shape_of(data)), feed, false);
+  Lane lane(make_net<TwoLayerNet>(data), feed, false);
   const ClientData held = deal(data, {12}).front();
   ClientMemory memory;
   const TrainOptions options{.epochs = 2, .batch_size = 5};

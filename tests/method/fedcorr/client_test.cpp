@@ -27,7 +27,7 @@ struct OneClient {
   explicit OneClient(std::int64_t samples = 30, bool augment = false)
       : data(tiny_data()),
         feed(data.train.images, data.normalisation, 0, at::kCPU),
-        lane(std::make_unique<TwoLayerNet>(shape_of(data)), feed, augment),
+        lane(make_net<TwoLayerNet>(data), feed, augment),
         held(deal(data, {samples}).front()),
         start(TwoLayerNet(shape_of(data)).weights().initial(1)) {}
 

@@ -170,7 +170,7 @@ TEST(FedCorrFederation, ConfidentSamplesCarryThePredictionAfterFinetuning) {
   const auto corrected = simulation.witness.asked["correct_all"];
   ASSERT_FALSE(corrected.empty());
   const Feed feed(simulation.data.train.images, simulation.data.normalisation, 0, at::kCPU);
-  Lane lane(std::make_unique<NormNet>(shape_of(simulation.data)), feed, false);
+  Lane lane(make_net<NormNet>(simulation.data), feed, false);
   lane.load(simulation.global);
   const std::vector<Labels> labels = simulation.labels();
   std::int64_t confident = 0;

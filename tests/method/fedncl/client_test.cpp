@@ -46,7 +46,7 @@ struct Client {
 
   DataSet data = tiny_data();
   Feed feed{data.train.images, data.normalisation, 0, at::kCPU};
-  Lane lane{std::make_unique<LinearNet>(shape_of(data)), feed, true};
+  Lane lane{make_net<LinearNet>(data), feed, true};
   TrainOptions options;
   ClientData held;
   ClientMemory memory;

@@ -233,7 +233,7 @@ TEST(FedNova, RefusesMomentumOfTheLiteralForm) {
 // A client with 12 samples that trains for two epochs of batches of five: six steps.
 struct OneClient {
   Message answer(const BaseMethod& method, const TrainOptions& options) {
-    Lane lane(std::make_unique<TwoLayerNet>(shape_of(data)), feed, false);
+    Lane lane(make_net<TwoLayerNet>(data), feed, false);
     ClientContext context(7, held, memory, lane, options, 5);
     Message reply = method.client_side()->handle(method.task(3, 7, start), context);
     check(reply, method.schemas());

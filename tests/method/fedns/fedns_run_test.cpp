@@ -61,7 +61,8 @@ Played play(Method& method, const Game& game = {}) {
 
 // spec: input-noise F6
 TEST(FedNSRun, WithEqualFactorsIsItsBaseBitForBit) {
-  for (const std::string base : {"fedavg", "fedprox", "trimmed_mean"}) {
+  for (const std::string base : {"fedavg", "fedprox", "trimmed_mean", "fedavgm", "fedyogi",
+                                 "scaffold", "feddyn", "geometric_median", "multi_krum"}) {
     const auto alone = make(base);
     const auto wrapped = make("fedns", {{"base", base}, {"alpha", 0.7}, {"beta", 0.7}});
     const Played played = play(*wrapped);

@@ -501,9 +501,15 @@ TEST(FedNS, RefusesWhatMakesNoSense) {
   EXPECT_THAT(text({{"score_norm", 3}}), testing::HasSubstr("method.score_norm"));
   EXPECT_THAT(text({{"score_batch", 0}}), testing::HasSubstr("method.score_batch"));
   EXPECT_THAT(text({{"score_stat", "max"}}), testing::HasSubstr("mean, var, median"));
-  EXPECT_THAT(text({{"base", "fedpros"}}),
-              testing::StartsWith("method.base = \"fedpros\": expected one of fedavg, fedprox, "
-                                  "trimmed_mean, fednova | did you mean 'fedprox'?"));
+  EXPECT_THAT(
+      text({{"base", "fedpros"}}),
+      testing::AllOf(testing::StartsWith("method.base = \"fedpros\": expected one of fedavg,"),
+                     testing::HasSubstr("did you mean 'fedprox'?")));
+  for (const char* base : {"median", "krum", "bulyan", "arfl"}) {
+    const auto method = fedns({{"base", base}});
+    EXPECT_THAT(error_text([&] { method->check({}); }),
+                testing::HasSubstr("FedNS weighs clients, and"));
+  }
 }
 
 TEST(FedNS, ChecksTheLayerAndTheLiteralTrim) {

@@ -104,7 +104,7 @@ template <typename T>
 struct Bench {
   DataSet data = tiny_data();
   Feed feed{data.train.images, data.normalisation, 0, at::kCPU};
-  Lane lane{std::make_unique<T>(shape_of(data)), feed, false};
+  Lane lane{make_net<T>(data), feed, false};
   ClientData held = deal(data, {21}).front();
   ClientMemory memory;
   TrainOptions options{.epochs = 1, .batch_size = 5, .lr = 0.05};

@@ -23,7 +23,7 @@ struct Client {
          const TrainOptions& train = {.epochs = 2, .batch_size = 5, .lr = 0.1})
       : data(std::move(its_data)),
         feed(data.train.images, data.normalisation, 0, at::kCPU),
-        lane(net.make(shape_of(data)), feed, augment),
+        lane(make_net(net, data), feed, augment),
         held(std::move(its_samples)),
         options(train) {}
 

@@ -17,6 +17,7 @@ class ArflMethod : public HoldingMethod {
   void play(std::int64_t round, Server& server) override;
   // Throws Error(kind run) when nothing finite was added.
   State finish() override;
+  bool weighs() const override { return false; }
 
  private:
   ArflOptions options_;

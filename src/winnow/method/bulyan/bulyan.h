@@ -17,6 +17,7 @@ class Bulyan : public HoldingMethod {
   void play(std::int64_t round, Server& server) override;
   // Throws Error(kind run) when there are fewer than 4 f + 3 models.
   State finish() override;
+  bool weighs() const override { return false; }
 
  private:
   std::int64_t byzantine_ = 1;

@@ -92,6 +92,13 @@ void FedNS::declare_score(Params& params) {
 
 void FedNS::check(const Setting& setting) const {
   base_->check(setting);
+  if (!base_->weighs()) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("method.base = \"{}\": FedNS weighs clients, and {} gives all models "
+                            "the same say",
+                            base_.name(), base_.name()),
+                "choose a base that averages, such as fedavg, fednova or trimmed_mean");
+  }
   if (trim_literal_ && base_.name() != "trimmed_mean") {
     throw Error(ErrorKind::experiment,
                 fmt::format("method.trim_literal = true: expected base = \"trimmed_mean\", not {}",

@@ -50,7 +50,7 @@ class FedNS final : public Method {
   State finish(const State& global, Json& notes);
 
   Flags flags_;
-  BaseChoice base_{{"fedavg", "fedprox", "trimmed_mean", "fednova"}};
+  BaseChoice base_;
   double alpha_ = 2.0;
   double beta_ = 0.3;
   bool use_counts_ = true;

@@ -9,7 +9,7 @@ namespace {
 
 // The loaded model after the pass; as in any pass in training mode, every batch was counted.
 State moved_model(const Lane& lane, std::size_t batches) {
-  State state = lane.state();
+  State state = lane.model();
   state.counters().add_(static_cast<double>(batches));
   return state;
 }

@@ -18,6 +18,7 @@ class Krum : public HoldingMethod {
   void play(std::int64_t round, Server& server) override;
   // Throws Error(kind run) when nothing was added.
   State finish() override;
+  bool weighs() const override { return false; }
 
  private:
   std::int64_t byzantine_ = -1;

@@ -11,6 +11,7 @@ class Median : public HoldingMethod {
  public:
   // Throws Error(kind run) when nothing was added.
   State finish() override;
+  bool weighs() const override { return false; }
 };
 
 MethodInfo median_info();

@@ -1,0 +1,55 @@
+// CLC (spec: baselines 20): clients agree on how confident the global model should be of each
+// class, leave out the samples that contradict it, and at the end relabel them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "winnow/method/clc/rules.h"
+#include "winnow/method/fedavg/fedavg.h"
+#include "winnow/method/method.h"
+
+namespace winnow {
+
+// Three stages on a schedule of its own: FedAvg to start with; rounds in which every selected
+// client tells its class confidences, hears the consensus and trains on what it keeps; and, after
+// all clients have corrected their labels once, FedAvg again. The server learns of a client its
+// models, its confidences, its number of samples of each label and how many it kept.
+class Clc final : public Method {
+ public:
+  void declare(Params& params) override { clc::declare(options_, params); }
+  // Refuses a schedule without rounds.
+  void check(const Setting& setting) const override;
+  // Its own number, whatever the experiment says.
+  std::int64_t rounds(const Setting& /*setting*/) const override { return options_.rounds(); }
+  std::unique_ptr<ClientSide> client_side() const override;
+  std::vector<Schema> schemas() const override;
+  // Notes `stage`, then `held_out`, the share of the round's samples, or `relabelled`, and
+  // `uncorrected`, the clients whose confidences could not be used, where there are any.
+  void play(std::int64_t round, Server& server) override;
+  // Score `held_out`: the share of a client's samples in the last round it took part in.
+  Findings findings() const override;
+  void save(Archive& archive) const override;
+  void load(const Archive& archive) override;
+
+ private:
+  // What came of asking some clients for their confidences.
+  struct Agreement {
+    std::vector<double> confidence;
+    std::vector<std::int64_t> clients;  // who answered
+    std::vector<std::int64_t> rejected;
+  };
+  static Agreement agree(const std::vector<std::int64_t>& asked, const Server& server);
+  void hold_out(std::int64_t round, const std::vector<std::int64_t>& chosen, Server& server);
+  static void correct(std::int64_t round, const std::vector<std::int64_t>& pool, Server& server);
+
+  clc::Options options_;
+  FedAvg fedavg_;
+  std::map<std::int64_t, double> held_out_;  // share by client; lasts between rounds
+};
+
+MethodInfo clc_info();
+
+}  // namespace winnow

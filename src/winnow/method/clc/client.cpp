@@ -1,0 +1,131 @@
+#include "winnow/method/clc/client.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "winnow/base/error.h"
+
+namespace winnow::clc {
+namespace {
+
+constexpr const char* kModel = "model";
+constexpr const char* kProbabilities = "probabilities";
+
+std::span<const double> values_of(const at::Tensor& tensor) {
+  return {tensor.data_ptr<double>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+void forget(ClientMemory& memory) {
+  memory.archive.tensors.erase(kModel);
+  memory.archive.tensors.erase(kProbabilities);
+}
+
+// The samples that are not held out.
+struct Kept {
+  Kept(const LocalSet& set, const std::vector<Verdict>& verdicts) {
+    for (std::size_t i = 0; i < verdicts.size(); ++i) {
+      mask.push_back(!verdicts[i].held_out);
+      if (!verdicts[i].held_out) {
+        samples.push_back(set.samples[i]);
+        labels.push_back(set.labels[i]);
+      }
+    }
+  }
+
+  std::vector<bool> mask;  // over all samples
+  std::vector<std::int64_t> samples;
+  std::vector<std::int64_t> labels;
+};
+
+}  // namespace
+
+Client::Client(Options options, std::unique_ptr<ClientSide> base)
+    : options_(std::move(options)), base_(std::move(base)) {}
+
+Message Client::handle(const Message& task, ClientContext& context) const {
+  if (task.kind() == "confidence") {
+    return tell_confidence(task, context);
+  }
+  if (task.kind() == "train_kept") {
+    return train_kept(task, context);
+  }
+  if (task.kind() == "correct") {
+    return correct(task, context);
+  }
+  context.memory().selected.reset();  // everything is trained on
+  return base_->handle(task, context);
+}
+
+Message Client::tell_confidence(const Message& task, ClientContext& context) {
+  const auto& model = task.get<State>("model");
+  const LocalSet set = context.local_set();
+  Lane& lane = context.lane();
+  lane.load(model);
+  const at::Tensor probabilities =
+      lane.logits(lane.feed(), set.samples, context.options().eval_batch)
+          .to(at::kDouble)
+          .softmax(1)
+          .cpu()
+          .contiguous();
+  const ClassConfidence own = class_confidence(values_of(probabilities), set.labels,
+                                               static_cast<std::size_t>(probabilities.size(1)));
+  auto& tensors = context.memory().archive.tensors;
+  forget(context.memory());
+  // With other values the server asks no further, and nothing must be left behind.
+  if (probabilities.isfinite().all().item<bool>()) {
+    tensors[kModel] = model.flat;
+    tensors[kProbabilities] = probabilities;
+  }
+  return Message("confidence_done").set("mean", own.mean).set("count", own.count);
+}
+
+std::vector<Verdict> Client::verdicts(const Message& task, const ClientContext& context,
+                                      const ClientMemory& memory) const {
+  const auto found = memory.archive.tensors.find(kProbabilities);
+  if (found == memory.archive.tensors.end()) {
+    throw Error(ErrorKind::peer,
+                fmt::format("client {} was sent '{}' without 'confidence' before it", context.id(),
+                            task.kind()));
+  }
+  const auto& confidence = task.get<std::vector<double>>("confidence");
+  const auto classes = static_cast<std::size_t>(found->second.size(1));
+  if (confidence.size() != classes) {
+    throw Error(ErrorKind::peer, fmt::format("message '{}' holds {} confidences, expected {}",
+                                             task.kind(), confidence.size(), classes));
+  }
+  return judge_all(values_of(found->second), context.local_set().labels, confidence, options_.tau);
+}
+
+Message Client::train_kept(const Message& task, ClientContext& context) const {
+  ClientMemory& memory = context.memory();
+  Kept kept(context.local_set(), verdicts(task, context, memory));
+  const State start{context.lane().layout(), memory.archive.tensors.at(kModel)};
+  TrainOutcome outcome =
+      context.train(start, {kept.samples, kept.labels},
+                    static_cast<std::int64_t>(task.get<std::uint32_t>("round")), {});
+  memory.selected = std::move(kept.mask);
+  forget(memory);
+  return Message("train_kept_done")
+      .set("model", std::move(outcome.state))
+      .set("samples", static_cast<std::uint32_t>(kept.samples.size()));
+}
+
+Message Client::correct(const Message& task, ClientContext& context) const {
+  ClientMemory& memory = context.memory();
+  const LocalSet set = context.local_set();
+  std::vector<std::int64_t> labels(set.labels.begin(), set.labels.end());
+  const std::int64_t changed =
+      relabel(labels, verdicts(task, context, memory), options_.relabel == "held_out");
+  if (changed > 0) {
+    memory.labels = std::move(labels);
+  }
+  memory.selected.reset();
+  forget(memory);
+  return Message("correct_done").set("relabelled", static_cast<std::uint32_t>(changed));
+}
+
+}  // namespace winnow::clc

@@ -1,0 +1,73 @@
+#include "winnow/method/focus/credibility.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace winnow {
+namespace {
+
+void divide(std::vector<double>& values, double by) {
+  for (double& value : values) {
+    value /= by;
+  }
+}
+
+}  // namespace
+
+std::vector<double> credibility(std::span<const double> mutual, double alpha) {
+  if (mutual.empty()) {
+    return {};
+  }
+  const double largest = *std::ranges::max_element(mutual);
+  std::vector<double> shares;
+  shares.reserve(mutual.size());
+  for (const double loss : mutual) {
+    shares.push_back(std::exp(alpha * (loss - largest)));
+  }
+  divide(shares, std::accumulate(shares.begin(), shares.end(), 0.0));
+  for (double& share : shares) {
+    share = 1.0 - share;
+  }
+  return shares;
+}
+
+std::vector<double> credit_weights(std::span<const double> samples,
+                                   std::span<const double> credibility) {
+  std::vector<double> weights;
+  weights.reserve(samples.size());
+  for (std::size_t k = 0; k < samples.size(); ++k) {
+    weights.push_back(samples[k] * credibility[k]);
+  }
+  double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  if (!(total > 0.0)) {
+    weights.assign(samples.begin(), samples.end());
+    total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  }
+  if (total > 0.0) {
+    divide(weights, total);
+  }
+  return weights;
+}
+
+std::vector<double> losses_before(std::span<const std::int64_t> clients,
+                                  const std::map<std::int64_t, double>& known) {
+  double sum = 0.0;
+  double count = 0.0;
+  for (const std::int64_t client : clients) {
+    if (const auto found = known.find(client); found != known.end()) {
+      sum += found->second;
+      ++count;
+    }
+  }
+  const double mean = count > 0.0 ? sum / count : 0.0;
+  std::vector<double> losses;
+  losses.reserve(clients.size());
+  for (const std::int64_t client : clients) {
+    const auto found = known.find(client);
+    losses.push_back(found != known.end() ? found->second : mean);
+  }
+  return losses;
+}
+
+}  // namespace winnow

@@ -1,0 +1,58 @@
+// SCAFFOLD, option II (spec: baselines 6): every client knows in which direction its own gradient
+// points and in which that of the federation does, and corrects every step by the difference, so
+// that uneven data no longer drags its model away.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "winnow/method/base_method.h"
+
+namespace winnow {
+
+// What a client's control gains by one participation: (start - end) / reach - server, where `reach`
+// is steps * lr and `server` the received control. The new control is the mean of the gradients met
+// on the way.
+at::Tensor control_change(const at::Tensor& server, const at::Tensor& start, const at::Tensor& end,
+                          double reach);
+
+// Tasks carry the server's control and replies the change of the client's as a second state of the
+// model's layout; only trained parameters have a control, the rest of it is zero.
+// A round starts with select(), which tells how large the federation is.
+class Scaffold : public BaseMethod {
+ public:
+  void declare(Params& params) override;
+  // Local SGD is plain: the momentum of the experiment is not used.
+  std::unique_ptr<ClientSide> client_side() const override;
+  std::vector<Schema> schemas() const override;
+  std::vector<std::int64_t> select(std::span<const std::int64_t> pool, std::int64_t count,
+                                   std::int64_t round, Server& server) override;
+  Message task(std::int64_t round, std::int64_t client, const State& global) const override;
+  void begin(const State& global) override;
+  // Throws Error(kind peer) for a control that is not finite.
+  void add(const Upload& upload) override;
+  State finish() override;
+  void save(Archive& archive) const override;
+  void load(const Archive& archive) override;
+
+ private:
+  State control_like(const State& global) const;
+
+  double server_lr_ = 1.0;
+  std::string weighting_ = "mean";
+
+  // Of the round.
+  std::int64_t federation_ = 0;  // N: clients that hold samples
+  std::int64_t added_ = 0;       // |S|
+  State start_;                  // w
+  State message_;                // the control as all tasks of the round share it
+  WeightedMean models_;
+  WeightedMean changes_;
+
+  at::Tensor control_;  // c, double, parameters only; lasts, undefined before the first round
+};
+
+MethodInfo scaffold_info();
+
+}  // namespace winnow
