@@ -16,8 +16,8 @@ using ::testing::StartsWith;
 
 namespace fs = std::filesystem;
 
-const Words kCommands{"run",  "resume",   "verify",  "sweep", "table",
-                      "list", "describe", "inspect", "bench"};
+const Words kCommands{"run",      "resume",  "verify", "sweep",  "table", "list",
+                      "describe", "inspect", "bench",  "report", "watch"};
 
 // The experiments that a help text names, each with the command it is given to.
 std::vector<std::pair<std::string, fs::path>> named_experiments(const std::string& help) {

@@ -71,5 +71,31 @@ TEST(Judge, NoiseSharesCountWrongLabels) {
   EXPECT_EQ(noise_shares(two_clients()), (std::vector<double>{0.0, 0.5}));
 }
 
+TEST(Judge, TellsWhatIsKnownOfEveryClient) {
+  const World world = two_clients();
+  Findings findings{.flagged = std::vector<std::int64_t>{1}, .noise_levels = {{1, 0.5}}};
+  findings.scores["lid"] = {{0, 1.0}, {1, 2.0}};
+  Memories memories;
+  memories[1].labels = Labels{0, 1, 2, 2};  // one of two repaired
+  const Json json = judge_clients(world, findings, memories);
+  EXPECT_EQ(json.at("flagged"), Json({1}));
+  EXPECT_EQ(json.at("noise_levels"), Json({{"1", {{"estimated", 0.5}, {"real", 0.25}}}}));
+  EXPECT_EQ(json.at("scores").at("lid").at("by_client").at("1"), 2.0);
+  // [true][label]: one 0 was given as 1 and is repaired, one was given as 2 and is not
+  EXPECT_EQ(json.at("confusion").at("before").at(0).at(1), 1);
+  EXPECT_EQ(json.at("confusion").at("before").at(0).at(2), 1);
+  EXPECT_EQ(json.at("confusion").at("after").at(0).at(0), 3);
+  EXPECT_EQ(json.at("confusion").at("after").at(0).at(1), 0);
+}
+
+TEST(Judge, WithoutRepairThereIsNoAfter) {
+  const Json json = judge_clients(two_clients(), {}, {});
+  EXPECT_FALSE(json.contains("flagged"));
+  EXPECT_FALSE(json.contains("noise_levels"));
+  EXPECT_FALSE(json.contains("scores"));
+  EXPECT_TRUE(json.at("confusion").contains("before"));
+  EXPECT_FALSE(json.at("confusion").contains("after"));
+}
+
 }  // namespace
 }  // namespace winnow

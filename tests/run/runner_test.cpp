@@ -78,9 +78,10 @@ TEST(Runner, AFinishedRunLeavesItsDirectoryComplete) {
   const RunOutcome outcome = start(experiment, directory);
   EXPECT_FALSE(outcome.interrupted);
   EXPECT_EQ(outcome.rounds_done, 4);
-  EXPECT_THAT(names_in(directory),
-              ElementsAre("checkpoint", "events.jsonl", "experiment.toml", "ledger.jsonl", "lock",
-                          "metrics.csv", "model.safetensors", "summary.json"));
+  EXPECT_THAT(
+      names_in(directory),
+      ElementsAre("checkpoint", "events.jsonl", "experiment.toml", "findings.json", "ledger.jsonl",
+                  "lock", "metrics.csv", "model.safetensors", "partition.json", "summary.json"));
   EXPECT_THAT(names_in(directory / "checkpoint"), ElementsAre("round-000000004.safetensors"));
   EXPECT_THAT(names_in(directory.parent_path()), ElementsAre("run")) << "no temporary folder";
   EXPECT_EQ(read_run_experiment(directory, methods()).hash(), experiment.hash());

@@ -40,6 +40,8 @@ void add_resume_command(CLI::App& app, Program& program);
 void add_verify_command(CLI::App& app, Program& program);
 void add_sweep_command(CLI::App& app, Program& program);
 void add_table_command(CLI::App& app, Program& program);
+void add_report_command(CLI::App& app, Program& program);
+void add_watch_command(CLI::App& app, Program& program);
 void add_list_command(CLI::App& app, Program& program);
 void add_describe_command(CLI::App& app, Program& program);
 void add_inspect_command(CLI::App& app, Program& program);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
@@ -13,7 +12,7 @@
 #include "winnow/noise/distortion.h"
 #include "winnow/report/contact_sheet.h"
 #include "winnow/report/partition_picture.h"
-#include "winnow/run/world.h"
+#include "winnow/run/census.h"
 
 namespace winnow {
 namespace {
@@ -22,63 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kClientsShown = 40;
 constexpr std::int64_t kSheetImages = 8;
-
-PartitionPicture count_clients(const Experiment& experiment, const World& world) {
-  std::map<std::int64_t, std::int64_t> distorted;
-  for (const LedgerSample& entry : world.ledger.samples()) {
-    distorted[entry.client] += entry.kind != "label" ? 1 : 0;
-  }
-  PartitionPicture picture{
-      fmt::format("{}: {} over {} clients, {}", experiment.name, world.data.name,
-                  world.clients.size(), experiment.federation.partition.name()),
-      world.data.class_names,
-      {}};
-  const auto classes = static_cast<std::size_t>(world.data.classes);
-  for (std::size_t id = 0; id < world.clients.size(); ++id) {
-    const ClientData& client = world.clients[id];
-    ClientPicture counted;
-    counted.samples = static_cast<std::int64_t>(client.samples.size());
-    counted.true_counts.resize(classes);
-    counted.given_counts.resize(classes);
-    std::int64_t wrong = 0;
-    for (std::size_t i = 0; i < client.samples.size(); ++i) {
-      const std::int64_t truth =
-          world.data.train.labels[static_cast<std::size_t>(client.samples[i])];
-      ++counted.true_counts[static_cast<std::size_t>(truth)];
-      ++counted.given_counts[static_cast<std::size_t>(client.given[i])];
-      wrong += client.given[i] != truth ? 1 : 0;
-    }
-    const double size = std::max(1.0, static_cast<double>(counted.samples));
-    counted.wrong_share = static_cast<double>(wrong) / size;
-    const auto touched = distorted.find(static_cast<std::int64_t>(id));
-    if (touched != distorted.end()) {
-      counted.distorted_share = std::min(1.0, static_cast<double>(touched->second) / size);
-    }
-    counted.noisy = world.ledger.is_noisy(static_cast<std::int64_t>(id));
-    picture.clients.push_back(std::move(counted));
-  }
-  return picture;
-}
-
-Json to_json(const World& world, const PartitionPicture& picture) {
-  Json clients = Json::array();
-  for (std::size_t id = 0; id < picture.clients.size(); ++id) {
-    const ClientPicture& client = picture.clients[id];
-    clients.push_back({{"client", id},
-                       {"samples", client.samples},
-                       {"true_classes", client.true_counts},
-                       {"given_classes", client.given_counts},
-                       {"wrong_share", client.wrong_share},
-                       {"distorted_share", client.distorted_share},
-                       {"noisy", client.noisy}});
-  }
-  return {{"data", world.data.name},
-          {"train", world.data.train.size()},
-          {"test", world.data.test.size()},
-          {"class_names", world.data.class_names},
-          {"ledger_hash", world.ledger.hash()},
-          {"clients", clients}};
-}
 
 struct SheetEntry {
   std::string kind;
@@ -177,7 +119,7 @@ void add_inspect_command(CLI::App& app, Program& program) {
     const World world = make_world(experiment);
     const PartitionPicture picture = count_clients(experiment, world);
     if (flags->json) {
-      fmt::print("{}\n", to_json(world, picture).dump());
+      fmt::print("{}\n", census_json(world, picture).dump());
     } else {
       fmt::print("{}", partition_text(picture, terminal_width(), use_colour(),
                                       flags->all ? picture.clients.size() : kClientsShown));

@@ -1,5 +1,6 @@
 #include "winnow/run/judge.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -28,13 +29,16 @@ const Labels& labels_in_use(const World& world, const Memories& memories, std::i
                                                            : client_of(world, id).given;
 }
 
+double level_now(const World& world, const Memories& memories, std::int64_t id) {
+  return wrong_share(labels_in_use(world, memories, id), true_labels(world, client_of(world, id)));
+}
+
 double level_error(const World& world, const Findings& findings, const Memories& memories) {
   std::vector<double> estimated;
   std::vector<double> real;
   for (const auto& [id, level] : findings.noise_levels) {
     estimated.push_back(level);
-    real.push_back(
-        wrong_share(labels_in_use(world, memories, id), true_labels(world, client_of(world, id))));
+    real.push_back(level_now(world, memories, id));
   }
   return noise_level_error(estimated, real);
 }
@@ -61,6 +65,28 @@ std::optional<Json> judge_relabelling(const World& world, const Memories& memori
   Json json = to_json(total);
   json["wrong_before"] = std::llround(wrong);
   json["wrong_now"] = std::llround(wrong) - total.wrong_to_right + total.right_to_wrong;
+  return json;
+}
+
+// [true][label] over all clients, with the labels in use or else the given ones.
+Json confusion_of(const World& world, const Memories& memories) {
+  Labels labels;
+  Labels truth;
+  for (std::size_t id = 0; id < world.clients.size(); ++id) {
+    const Labels& now = labels_in_use(world, memories, static_cast<std::int64_t>(id));
+    const Labels real = true_labels(world, world.clients[id]);
+    labels.insert(labels.end(), now.begin(), now.end());
+    truth.insert(truth.end(), real.begin(), real.end());
+  }
+  return confusion(truth, labels, world.data.classes);
+}
+
+Json judge_confusion(const World& world, const Memories& memories) {
+  Json json{{"before", confusion_of(world, {})}};
+  if (std::ranges::any_of(memories,
+                          [](const auto& entry) { return entry.second.labels.has_value(); })) {
+    json["after"] = confusion_of(world, memories);
+  }
   return json;
 }
 
@@ -136,6 +162,22 @@ Json judge_scores(const World& world, const Findings& findings) {
     all[name] = json;
   }
   return all;
+}
+
+Json judge_clients(const World& world, const Findings& findings, const Memories& memories) {
+  Json json = Json::object();
+  if (findings.flagged) {
+    json["flagged"] = *findings.flagged;
+  }
+  for (const auto& [id, level] : findings.noise_levels) {
+    json["noise_levels"][std::to_string(id)] = {{"estimated", level},
+                                                {"real", level_now(world, memories, id)}};
+  }
+  if (!findings.scores.empty()) {
+    json["scores"] = judge_scores(world, findings);
+  }
+  json["confusion"] = judge_confusion(world, memories);
+  return json;
 }
 
 std::optional<Selection> judge_selection(const World& world, const Memories& memories,

@@ -27,6 +27,12 @@ Json judge(const World& world, const Findings& findings, const Memories& memorie
 // noise shares and the area under its ROC as a detector of noisy clients, where defined.
 Json judge_scores(const World& world, const Findings& findings);
 
+// What is known of every client, for the pictures of a report. Whatever applies of `flagged`
+// (clients), `noise_levels` (by client: estimated, and real as in judge()), `scores` as
+// judge_scores() has them, and `confusion`: before, and after where labels were corrected, with
+// [true][label] counts over all clients.
+Json judge_clients(const World& world, const Findings& findings, const Memories& memories);
+
 // Label precision and recall of what `clients` chose to train on, the mean over those that chose.
 std::optional<Selection> judge_selection(const World& world, const Memories& memories,
                                          const std::vector<std::int64_t>& clients);

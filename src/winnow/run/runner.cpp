@@ -13,6 +13,8 @@
 #include "winnow/base/files.h"
 #include "winnow/base/text.h"
 #include "winnow/model/safetensors.h"
+#include "winnow/run/census.h"
+#include "winnow/run/judge.h"
 #include "winnow/run/summary.h"
 #include "winnow/run/toml.h"
 
@@ -97,6 +99,9 @@ class Recorder {
     remove_leftovers();
     events_ = std::make_unique<LineWriter>(directory / "events.jsonl", keep);
     session.world().ledger.write(directory / "ledger.jsonl");
+    const PartitionPicture picture = count_clients(session.experiment(), session.world());
+    write_file_whole(directory / "partition.json",
+                     census_json(session.world(), picture).dump() + "\n");
     saved_rounds_ = session.rounds_done();
     if (checkpoint) {
       event({{"event", "resumed"}, {"rounds_done", saved_rounds_}});
@@ -155,6 +160,10 @@ class Recorder {
 
   void write_metrics() const {
     write_file_whole(directory_ / "metrics.csv", metrics_csv(session_.history()));
+    Json findings{{"round", session_.rounds_done()}};
+    findings.update(
+        judge_clients(session_.world(), session_.findings(), session_.engine().memories()));
+    write_file_whole(directory_ / "findings.json", findings.dump() + "\n");
   }
 
   // Events are on the disk before the checkpoint that counts them.

@@ -230,6 +230,32 @@ SweepRun make_run(const Json& base, const std::vector<Axis>& axes,
   return run;
 }
 
+void find_in_sweep(const std::filesystem::path& directory, std::vector<RunPlace>& found) {
+  const std::filesystem::path path = directory / "sweep.json";
+  try {
+    const Json index = Json::parse(read_file(path));
+    for (const Json& run : index.at("runs")) {
+      found.push_back({run.at("row").get<std::string>(), run.at("column").get<std::string>(),
+                       run.at("seed").get<std::uint64_t>(),
+                       directory / run.at("id").get<std::string>()});
+    }
+  } catch (const Json::exception& error) {
+    throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
+                "give the sweep command again to write it anew");
+  }
+}
+
+RunPlace single_run(const std::filesystem::path& directory) {
+  const std::filesystem::path path = directory / "experiment.toml";
+  const Json tree = parse_toml(read_file(path), path.string());
+  try {
+    return {tree.at("method").at("name").get<std::string>(), tree.at("name").get<std::string>(),
+            tree.at("seed").get<std::uint64_t>(), directory};
+  } catch (const Json::exception& error) {
+    throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()));
+  }
+}
+
 }  // namespace
 
 Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>& overrides,
@@ -290,6 +316,22 @@ void write_sweep_index(const std::filesystem::path& directory, const Sweep& swee
     index["paper"] = sweep.paper;
   }
   write_file_whole(directory / "sweep.json", index.dump(2) + "\n");
+}
+
+std::vector<RunPlace> find_runs(const std::vector<std::string>& directories) {
+  std::vector<RunPlace> found;
+  for (const std::string& name : directories) {
+    const std::filesystem::path directory = name;
+    if (std::filesystem::exists(directory / "sweep.json")) {
+      find_in_sweep(directory, found);
+    } else if (run_status(directory) != RunStatus::missing) {
+      found.push_back(single_run(directory));
+    } else {
+      throw Error(ErrorKind::run, fmt::format("{} holds neither a run nor a sweep", name),
+                  "give a folder that 'winnow run' or 'winnow sweep' has made");
+    }
+  }
+  return found;
 }
 
 }  // namespace winnow

@@ -43,7 +43,20 @@ Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>&
 enum class RunStatus { missing, started, finished };
 RunStatus run_status(const std::filesystem::path& directory);
 
-// sweep.json: which runs make up the table. Written by `sweep`, read by `table`.
+// sweep.json: which runs make up the sweep. Written by `sweep`, read by `table` and find_runs().
 void write_sweep_index(const std::filesystem::path& directory, const Sweep& sweep);
+
+// Where a run lies and how tables and reports call it.
+struct RunPlace {
+  std::string row;
+  std::string column;
+  std::uint64_t seed = 0;
+  std::filesystem::path directory;  // of a run that a sweep has not begun: not there yet
+};
+
+// The runs of sweep and run directories, in order. A run given by itself is called by its method
+// and its name. Throws Error(kind run) naming the folder that is neither, or the index that is
+// damaged.
+std::vector<RunPlace> find_runs(const std::vector<std::string>& directories);
 
 }  // namespace winnow

@@ -1,0 +1,193 @@
+#include "winnow/run/report_data.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <system_error>
+
+#include "winnow/base/build_info.h"
+#include "winnow/base/error.h"
+#include "winnow/base/files.h"
+#include "winnow/base/sha256.h"
+#include "winnow/run/runner.h"
+#include "winnow/run/toml.h"
+#include "winnow/stats/mixture.h"
+
+namespace winnow {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Size and time of everything a report reads of a run.
+std::string stamp_of(const fs::path& directory) {
+  constexpr std::array kFiles{"experiment.toml", "events.jsonl", "summary.json", "findings.json",
+                              "partition.json"};
+  std::string stamp;
+  for (const char* name : kFiles) {
+    std::error_code missing;
+    const fs::path path = directory / name;
+    const std::uintmax_t size = fs::file_size(path, missing);
+    if (!missing) {
+      const auto time = fs::last_write_time(path, missing).time_since_epoch().count();
+      stamp += fmt::format("{} {} {}\n", name, size, time);
+    }
+  }
+  return stamp;
+}
+
+std::string text_or_nothing(const fs::path& path) {
+  return fs::exists(path) ? read_file(path) : std::string();
+}
+
+Json parse_json(const std::string& text, const fs::path& path) {
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) {
+    throw Error(ErrorKind::run, fmt::format("{} is damaged", path.string()),
+                "delete it; 'winnow resume' writes it anew unless the run is finished");
+  }
+  return json;
+}
+
+Json or_null(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json history_json(const History& history) {
+  Json json{{"round", Json::array()},          {"accuracy", Json::array()},
+            {"participations", Json::array()}, {"bytes", Json::array()},
+            {"seconds", Json::array()},        {"label_precision", Json::array()},
+            {"label_recall", Json::array()}};
+  bool chosen = false;
+  for (const RoundRecord& record : history) {
+    json["round"].push_back(record.round);
+    json["accuracy"].push_back(or_null(record.accuracy));
+    json["participations"].push_back(record.traffic.participations);
+    json["bytes"].push_back(record.traffic.bytes_up + record.traffic.bytes_down);
+    json["seconds"].push_back(std::round(record.seconds * 1000.0) / 1000.0);
+    json["label_precision"].push_back(or_null(record.label_precision));
+    json["label_recall"].push_back(or_null(record.label_recall));
+    chosen = chosen || record.label_precision || record.label_recall;
+  }
+  if (!chosen) {
+    json.erase("label_precision");
+    json.erase("label_recall");
+  }
+  return json;
+}
+
+// A method may run for more rounds than the experiment names; its log begins with the number.
+Json planned_rounds(const std::string& events) {
+  const Json first = Json::parse(events.substr(0, events.find('\n')), nullptr, false);
+  return first.is_object() && first.contains("rounds") ? first.at("rounds") : Json(nullptr);
+}
+
+void add_mixtures(Json& scores) {
+  for (auto& [name, score] : scores.items()) {
+    std::vector<double> values;
+    for (const auto& [client, value] : score.at("by_client").items()) {
+      values.push_back(value.get<double>());
+    }
+    const Mixture fit = gmm2(values);
+    if (fit.iterations > 0) {
+      score["mixture"] = {
+          {"means", fit.means}, {"variances", fit.variances}, {"weights", fit.weights}};
+    }
+  }
+}
+
+// Directories made before findings.json was kept have the scores in their summary.
+Json read_findings(const fs::path& directory, const Json& summary) {
+  const fs::path path = directory / "findings.json";
+  Json findings;
+  if (const std::string text = text_or_nothing(path); !text.empty()) {
+    findings = parse_json(text, path);
+  } else if (summary.contains("scores")) {
+    findings["scores"] = summary.at("scores");
+  }
+  try {
+    if (findings.contains("scores")) {
+      add_mixtures(findings["scores"]);
+    }
+  } catch (const Json::exception& error) {
+    throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()));
+  }
+  return findings;
+}
+
+Json read_run(const RunPlace& place) {
+  const fs::path& directory = place.directory;
+  constexpr std::array kStatus{"waiting", "started", "finished"};
+  const RunStatus status = run_status(directory);
+  Json run{{"id", directory.string()},
+           {"row", place.row},
+           {"column", place.column},
+           {"seed", place.seed},
+           {"status", kStatus[static_cast<std::size_t>(status)]}};
+  if (status == RunStatus::missing) {
+    return run;
+  }
+  const fs::path experiment = directory / "experiment.toml";
+  run["experiment"] = parse_toml(read_file(experiment), experiment.string());
+  run["planned_rounds"] = planned_rounds(text_or_nothing(directory / "events.jsonl"));
+  run["history"] = history_json(read_history(directory));
+  Json summary = read_summary(directory);
+  if (Json findings = read_findings(directory, summary); !findings.is_null()) {
+    run["findings"] = std::move(findings);
+  }
+  if (!summary.is_null()) {
+    summary.erase("scores");  // they are among the findings
+    run["summary"] = std::move(summary);
+  }
+  return run;
+}
+
+}  // namespace
+
+ReportReader::ReportReader(std::vector<std::string> directories)
+    : directories_(std::move(directories)) {}
+
+std::string ReportReader::stamp() const {
+  std::string all;
+  for (const RunPlace& place : find_runs(directories_)) {
+    all += fmt::format("{}\n{}\n{}\n{}", place.directory.string(), place.row, place.column,
+                       stamp_of(place.directory));
+  }
+  return sha256_hex(all).substr(0, 16);
+}
+
+const ReportReader::Known& ReportReader::known(const RunPlace& place) {
+  Known& entry = known_[place.directory.string()];
+  std::string stamp = stamp_of(place.directory);
+  if (entry.run.is_null() || entry.stamp != stamp) {
+    // The stamp is taken first: what is written meanwhile shows up the next time.
+    entry = {std::move(stamp), read_run(place),
+             text_or_nothing(place.directory / "partition.json")};
+  }
+  return entry;
+}
+
+Json ReportReader::read() {
+  Json runs = Json::array();
+  Json partitions = Json::array();
+  std::map<std::string, std::size_t> places;  // of a partition's text in `partitions`
+  for (const RunPlace& place : find_runs(directories_)) {
+    const Known& entry = known(place);
+    Json run = entry.run;
+    if (!entry.partition.empty()) {
+      const auto [found, is_new] = places.emplace(entry.partition, partitions.size());
+      if (is_new) {
+        partitions.push_back(parse_json(entry.partition, place.directory / "partition.json"));
+      }
+      run["partition"] = found->second;
+    }
+    runs.push_back(std::move(run));
+  }
+  return {{"winnow_report", 1},
+          {"version", build_info::kVersion},
+          {"runs", std::move(runs)},
+          {"partitions", std::move(partitions)}};
+}
+
+}  // namespace winnow

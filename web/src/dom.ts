@@ -1,0 +1,116 @@
+// Small helpers over the document. Text from the data only ever becomes text, never markup.
+
+type Child = Node | string | undefined | false;
+type Attributes = Record<string, string | number | boolean | undefined | ((event: Event) => void)>;
+
+const kSvg = "http://www.w3.org/2000/svg";
+
+function fill(element: Element, attributes: Attributes, children: Child[]): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") {
+      element.addEventListener(name, value);
+    } else if (value !== undefined && value !== false) {
+      element.setAttribute(name, value === true ? "" : String(value));
+    }
+  }
+  element.append(...children.filter((child): child is Node | string => Boolean(child)));
+}
+
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  fill(element, attributes, children);
+  return element;
+}
+
+export function svg<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): SVGElementTagNameMap[K] {
+  const element = document.createElementNS(kSvg, tag);
+  fill(element, attributes, children);
+  return element;
+}
+
+export const cssColour = (name: string): string =>
+  getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// Draws again whenever the width of the host changes; at once when it is on the page.
+export function responsive(host: HTMLElement, draw: (width: number) => Element): void {
+  let drawn = 0;
+  new ResizeObserver(() => {
+    const width = Math.floor(host.clientWidth);
+    if (width > 0 && width !== drawn) {
+      drawn = width;
+      host.replaceChildren(draw(width));
+    }
+  }).observe(host);
+}
+
+// A row of buttons of which one is chosen.
+export function segmented<T extends string>(
+  label: string,
+  options: { value: T; text: string }[],
+  chosen: T,
+  choose: (value: T) => void,
+): HTMLElement {
+  const buttons = options.map(({ value, text }) =>
+    h(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(value === chosen),
+        click: () => {
+          buttons.forEach((button, i) =>
+            button.setAttribute("aria-pressed", String(options[i].value === value)),
+          );
+          choose(value);
+        },
+      },
+      text,
+    ),
+  );
+  return h("div", { class: "segmented", role: "group", "aria-label": label }, ...buttons);
+}
+
+export interface Column {
+  title: string;
+  number?: boolean; // aligned right
+}
+
+// A table that scrolls inside its own frame where it is wider than the page.
+export function table(caption: string, columns: Column[], rows: Child[][]): HTMLElement {
+  const kind = (i: number) => (columns[i].number ? "number" : undefined);
+  const head = columns.map((column, i) => h("th", { scope: "col", class: kind(i) }, column.title));
+  const body = rows.map((cells) =>
+    h(
+      "tr",
+      {},
+      ...cells.map((cell, i) =>
+        i === 0 ? h("th", { scope: "row" }, cell) : h("td", { class: kind(i) }, cell),
+      ),
+    ),
+  );
+  return h(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    h(
+      "table",
+      {},
+      h("caption", { class: "hidden" }, caption),
+      h("thead", {}, h("tr", {}, ...head)),
+      h("tbody", {}, ...body),
+    ),
+  );
+}
+
+// Made when it is first opened: a long table costs nothing until somebody wants it.
+export function unfold(summary: string, content: () => Element): HTMLElement {
+  const details = h("details", {}, h("summary", {}, summary));
+  details.addEventListener("toggle", () => details.append(content()), { once: true });
+  return details;
+}

@@ -1,0 +1,90 @@
+// Labels against the truth, before and after the method repaired them.
+import { partitionOf, type Run } from "../data";
+import { h, responsive } from "../dom";
+import { percent, plural, whole } from "../format";
+import { heatMap } from "../heat_map";
+import type { Section } from "../view";
+
+export function confusionSection(): Section {
+  const body = h("div");
+  const element = h(
+    "section",
+    { "aria-labelledby": "confusion" },
+    h("h3", { id: "confusion" }, "Labels against the truth"),
+    body,
+  );
+  return {
+    element,
+    update(view) {
+      const run = view.subject;
+      const confusion = run?.findings?.confusion;
+      const names = (run && partitionOf(view.report, run)?.class_names) ?? [];
+      if (run === undefined || confusion === undefined) {
+        body.replaceChildren(
+          h("p", { class: "empty" }, "This run directory does not record how labels were confused."),
+        );
+        return;
+      }
+      body.replaceChildren(
+        h(
+          "div",
+          { class: "pair" },
+          matrix("Given labels", confusion.before, names),
+          confusion.after
+            ? matrix("After repair", confusion.after, names)
+            : h("p", { class: "empty" }, "This method repairs no labels."),
+        ),
+        ...repairFacts(run),
+        h("p", { class: "note" }, "Percent of the samples of each true class, over all clients."),
+      );
+    },
+  };
+}
+
+function repairFacts(run: Run): Node[] {
+  const counts = run.summary?.relabel;
+  if (counts === undefined) {
+    return [];
+  }
+  const text =
+    `${plural(counts.wrong_before, "wrong label")} before, ${whole(counts.wrong_now)} after: ` +
+    `${whole(counts.wrong_to_right)} put right, ${whole(counts.wrong_to_wrong)} changed but still ` +
+    `wrong, ${whole(counts.right_to_wrong)} right ones spoilt.`;
+  return [h("p", { class: "fact" }, text)];
+}
+
+function matrix(title: string, counts: number[][], classNames: string[]): HTMLElement {
+  const names = counts.map((_, i) => classNames[i] ?? String(i));
+  const totals = counts.map((row) => row.reduce((sum, value) => sum + value, 0));
+  const share = (row: number, column: number) => counts[row][column] / Math.max(1, totals[row]);
+  const right = counts.reduce((sum, row, i) => sum + row[i], 0);
+  const all = Math.max(1, totals.reduce((sum, value) => sum + value, 0));
+  const host = h("div", { class: "picture" });
+  responsive(host, (width) =>
+    heatMap(
+      {
+        label: `${title}: ${percent(right / all)} % of the labels are right.`,
+        rows: names,
+        columns: names,
+        // Wrong labels are few beside the right ones: the root makes them visible.
+        value: (row, column) =>
+          row === column
+            ? { share: share(row, column), hue: "--clean" }
+            : { share: Math.sqrt(share(row, column)) * 0.9, hue: "--noisy" },
+        cellText: (row, column) => {
+          const text = percent(share(row, column), 0);
+          return text === "0" ? "" : text;
+        },
+        rowTitle: "true class",
+        columnTitle: "label",
+      },
+      width,
+    ),
+  );
+  return h(
+    "figure",
+    {},
+    h("figcaption", {}, `${title}: ${percent(right / all)} % right`),
+    host,
+  );
+}

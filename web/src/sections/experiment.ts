@@ -1,0 +1,150 @@
+// The experiment itself: what all runs share, where they differ, and every run.
+import { accuracies, type Json, methods, type Report, type Run } from "../data";
+import { h, table, unfold } from "../dom";
+import { percent, seconds } from "../format";
+import type { Section } from "../view";
+
+type Flat = Map<string, string>;
+
+function flatten(value: Json, path: string, flat: Flat): Flat {
+  const isList = Array.isArray(value);
+  const isTree = value !== null && typeof value === "object" && !isList;
+  if (isTree || (isList && value.some((entry) => entry !== null && typeof entry === "object"))) {
+    for (const [key, entry] of Object.entries(value as object)) {
+      flatten(entry as Json, path === "" ? key : `${path}.${key}`, flat);
+    }
+  } else {
+    flat.set(path, typeof value === "string" ? value : JSON.stringify(value));
+  }
+  return flat;
+}
+
+const common = (flats: Flat[]): Flat =>
+  new Map([...flats[0]].filter(([key, value]) => flats.every((flat) => flat.get(key) === value)));
+
+export function experimentSection(): Section {
+  const body = h("div");
+  const element = h(
+    "section",
+    { "aria-labelledby": "experiment" },
+    h("h2", { id: "experiment" }, "The experiment"),
+    body,
+  );
+  let shown = "";
+  return {
+    element,
+    update({ report }) {
+      // While a run goes on only the list of runs changes; what is unfolded stays so.
+      const described = report.runs.filter((run) => run.experiment !== undefined);
+      const key = JSON.stringify(described.map((run) => run.experiment));
+      if (key !== shown) {
+        shown = key;
+        body.replaceChildren(...settings(report, described), h("div"));
+      }
+      body.lastElementChild?.replaceWith(runTable(report));
+    },
+  };
+}
+
+function settings(report: Report, runs: Run[]): Element[] {
+  if (runs.length === 0) {
+    return [];
+  }
+  const flats = runs.map((run) => flatten(run.experiment!, "", new Map()));
+  const shared = common(flats);
+  return [
+    differences(runs, flats, shared),
+    h("h3", {}, runs.length === 1 ? "Settings" : "The same in all runs"),
+    list(shared),
+    ...methods(report).flatMap((method) => {
+      const own = flats.filter((_, i) => runs[i].row === method);
+      if (own.length === 0 || runs.length === 1) {
+        return [];
+      }
+      const parameters = [...common(own)].filter(([key]) => key.startsWith("method."));
+      return [unfold(`Parameters of ${method}`, () => list(new Map(parameters)))];
+    }),
+  ];
+}
+
+// Keys other than the method's own that are not the same everywhere: "value (settings)" for each value.
+function differences(runs: Run[], flats: Flat[], shared: Flat): HTMLElement {
+  const keys = [...new Set(flats.flatMap((flat) => [...flat.keys()]))].filter(
+    (key) => !shared.has(key) && !key.startsWith("method."),
+  );
+  const count = new Set(runs.map((run) => run.column)).size;
+  const rows = keys.map((key) => {
+    const byValue = new Map<string, Set<string>>();
+    flats.forEach((flat, i) => {
+      const value = flat.get(key);
+      if (value !== undefined) {
+        byValue.set(value, (byValue.get(value) ?? new Set()).add(runs[i].column));
+      }
+    });
+    const values = [...byValue].map(([value, columns]) =>
+      columns.size < count ? `${quoted(value)} (${[...columns].join(", ")})` : quoted(value),
+    );
+    return [key, values.join(", ")];
+  });
+  return rows.length === 0
+    ? h("p", {}, "All runs share every setting.")
+    : table(
+        "Settings in which the runs differ",
+        [{ title: "Differs between runs" }, { title: "Values" }],
+        rows,
+      );
+}
+
+const quoted = (value: string): string => (value === "" ? '""' : value);
+
+const list = (flat: Flat): HTMLElement =>
+  h(
+    "dl",
+    { class: "settings" },
+    ...[...flat].flatMap(([key, value]) => [
+      h("div", {}, h("dt", {}, key), h("dd", {}, quoted(value))),
+    ]),
+  );
+
+function runTable(report: Report): HTMLElement {
+  const share = (value: number | undefined) => (value === undefined ? "–" : percent(value));
+  return h(
+    "div",
+    { class: "runs" },
+    h("h3", {}, "Runs"),
+    table(
+      "Runs",
+      [
+        { title: "Directory" },
+        { title: "Method" },
+        { title: "Setting" },
+        { title: "Seed", number: true },
+        { title: "State" },
+        { title: "Rounds", number: true },
+        { title: "Best %", number: true },
+        { title: "Last %", number: true },
+        { title: "Wall time", number: true },
+        { title: "Device" },
+        { title: "Model hash" },
+      ],
+      report.runs.map((run) => {
+        const done = run.history?.round.length ?? 0;
+        const found = accuracies(run);
+        const wall = run.summary?.wall_seconds ?? run.history?.seconds[done - 1];
+        return [
+          run.id.split("/").filter(Boolean).pop() ?? run.id,
+          run.row,
+          run.column || "–",
+          String(run.seed),
+          run.status,
+          run.planned_rounds ? `${done} of ${run.planned_rounds}` : String(done),
+          share(found?.best),
+          share(found?.last),
+          wall === undefined ? "–" : seconds(wall),
+          run.summary ? [run.summary.device, run.summary.precision].filter(Boolean).join(" ") : "–",
+          h("code", {}, run.summary?.model_hash.slice(0, 12) ?? "–"),
+        ];
+      }),
+    ),
+  );
+}

@@ -1,0 +1,96 @@
+// Means and spreads over seeds.
+import type { History, Run } from "./data";
+
+export interface Spread {
+  mean: number;
+  deviation: number; // of the sample (n - 1); 0 for a single value
+  count: number;
+}
+
+export function spread(values: number[]): Spread | undefined {
+  if (values.length === 0) {
+    return undefined;
+  }
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  const deviation = values.length > 1 ? Math.sqrt(squares / (values.length - 1)) : 0;
+  return { mean, deviation, count: values.length };
+}
+
+export function spreadOf(runs: Run[], value: (run: Run) => number | undefined): Spread | undefined {
+  return spread(runs.map(value).filter((found): found is number => found !== undefined));
+}
+
+export type XAxis = "round" | "participations" | "bytes" | "seconds";
+export type YAxis = "accuracy" | "label_precision" | "label_recall";
+
+export interface Points {
+  x: number[];
+  y: number[];
+  low?: number[];
+  high?: number[];
+}
+
+export function pointsOf(history: History, xAxis: XAxis, yAxis: YAxis): Points {
+  const points: Points = { x: [], y: [] };
+  const values = history[yAxis] ?? [];
+  history.round.forEach((_, i) => {
+    const value = values[i];
+    if (value !== null && value !== undefined) {
+      points.x.push(history[xAxis][i]);
+      points.y.push(value);
+    }
+  });
+  return points;
+}
+
+// Round by round the mean over the runs that have a value there, and the mean ± deviation where two
+// or more have.
+export function meanPoints(runs: Run[], xAxis: XAxis, yAxis: YAxis): Points {
+  const rounds = new Map<number, { x: number[]; y: number[] }>();
+  for (const { history } of runs) {
+    history?.round.forEach((round, i) => {
+      const value = history[yAxis]?.[i];
+      if (value === null || value === undefined) {
+        return;
+      }
+      let entry = rounds.get(round);
+      if (entry === undefined) {
+        rounds.set(round, (entry = { x: [], y: [] }));
+      }
+      entry.x.push(history[xAxis][i]);
+      entry.y.push(value);
+    });
+  }
+  const rows = [...rounds.values()].map(({ x, y }) => ({ x: spread(x)!.mean, y: spread(y)! }));
+  rows.sort((a, b) => a.x - b.x);
+  const points: Points = { x: rows.map((row) => row.x), y: rows.map((row) => row.y.mean) };
+  if (rows.some((row) => row.y.count > 1)) {
+    points.low = rows.map((row) => row.y.mean - row.y.deviation);
+    points.high = rows.map((row) => row.y.mean + row.y.deviation);
+  }
+  return points;
+}
+
+export interface Histogram {
+  start: number;
+  width: number; // of a bin
+  counts: number[][]; // one list per group
+}
+
+export function histogram(groups: number[][], bins: number): Histogram {
+  const all = groups.flat();
+  const start = Math.min(...all);
+  const width = (Math.max(...all) - start) / bins || 1;
+  const counts = groups.map((values) => {
+    const found = new Array<number>(bins).fill(0);
+    for (const value of values) {
+      found[Math.min(bins - 1, Math.floor((value - start) / width))] += 1;
+    }
+    return found;
+  });
+  return { start, width, counts };
+}
+
+export const normalDensity = (x: number, mean: number, variance: number): number =>
+  Math.exp(-((x - mean) ** 2) / (2 * variance)) / Math.sqrt(2 * Math.PI * variance);

@@ -1,0 +1,212 @@
+// The built page in a real browser.
+import assert from "node:assert/strict";
+import { mkdir } from "node:fs/promises";
+import { createServer } from "node:http";
+import { after, before, test } from "node:test";
+
+import { sample } from "./sample.mjs";
+import { launch, open, render } from "./support.mjs";
+
+let browser;
+before(async () => (browser = await launch()));
+after(() => browser.close());
+
+const chart = (page, title) => page.locator("figure", { hasText: title }).locator(".chart");
+const curves = (page, title) => chart(page, title).getAttribute("data-curves");
+const overflow = (page) =>
+  page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+
+test("a page loads without complaint and asks nothing of the network", async () => {
+  const { page, complaints, requests } = await open(browser, sample());
+  assert.deepEqual(complaints, []);
+  assert.deepEqual(requests.filter((url) => !url.startsWith("data:")), []);
+  assert.equal(await page.title(), "sample: Winnow report");
+  await page.context().close();
+});
+
+test("every method has a curve, and a click on its legend hides it in all charts", async () => {
+  const { page } = await open(browser, sample());
+  const rounds = "Test accuracy against rounds";
+  assert.equal(await curves(page, rounds), "3");
+  assert.equal(await curves(page, "Test accuracy against participations"), "3");
+  assert.equal(await curves(page, "Precision: right labels"), "1");
+  const button = page.locator(".legend button", { hasText: "fedavg" });
+  await button.click();
+  assert.equal(await button.getAttribute("aria-pressed"), "false");
+  assert.equal(await curves(page, rounds), "2");
+  assert.equal(await curves(page, "Test accuracy against participations"), "2");
+  await button.click();
+  assert.equal(await curves(page, rounds), "3");
+  await page.context().close();
+});
+
+test("a curve is drawn in its method's colour and gone when hidden", async () => {
+  const { page } = await open(browser, sample({ methods: ["fedavg", "fedcorr"] }));
+  const inked = () =>
+    page.locator(".chart canvas").first().evaluate((canvas) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      let found = 0;
+      for (let i = 0; i < data.length; i += 4) {
+        found += data[i] === 0x1f && data[i + 1] === 0x62 && data[i + 2] === 0xac ? 1 : 0;
+      }
+      return found;
+    });
+  assert.ok((await inked()) > 100);
+  await page.locator(".legend button", { hasText: "fedavg" }).click();
+  assert.equal(await inked(), 0);
+  await page.context().close();
+});
+
+test("the legend and the charts can be used from the keyboard", async () => {
+  const { page } = await open(browser, sample());
+  const focused = () => page.evaluate(() => document.activeElement.textContent);
+  for (let i = 0; i < 10 && (await focused()) !== "fedavg"; i += 1) {
+    await page.keyboard.press("Tab");
+  }
+  assert.equal(await focused(), "fedavg");
+  await page.keyboard.press("Space");
+  assert.equal(await curves(page, "Test accuracy against rounds"), "2");
+  await chart(page, "Test accuracy against rounds").focus();
+  await page.keyboard.press("End");
+  const spoken = page.locator("figure", { hasText: "against rounds" }).locator("[aria-live]");
+  assert.match(await spoken.textContent(), /^Round 20, .*fedcorr \d+/);
+  await page.context().close();
+});
+
+test("the setting, the axis and the run in detail can be chosen", async () => {
+  const { page, complaints } = await open(browser, sample());
+  await page.getByRole("button", { name: "Dirichlet 0.5" }).click();
+  await page.getByRole("button", { name: "Traffic" }).click();
+  assert.equal(await curves(page, "Test accuracy against traffic"), "3");
+  await page.getByRole("button", { name: "Every seed" }).click();
+  assert.equal(await page.getByRole("combobox", { name: "Method" }).inputValue(), "fedcorr");
+  assert.equal(await page.locator(".verdict .count").allTextContents().then(String), "2,1,4,5");
+  await page.getByText("All clients as a table").click();
+  await page.locator("details tbody tr").nth(11).waitFor();
+  await page.getByRole("combobox", { name: "Method" }).selectOption("fedavg");
+  assert.ok(await page.getByText("This method flags nobody.").isVisible());
+  assert.deepEqual(complaints, []);
+  await page.context().close();
+});
+
+test("names from the data are shown as text", async () => {
+  const evil = '</script><img src=x onerror="document.title=1">';
+  const { page, complaints } = await open(browser, sample({ methods: [evil, "b"] }));
+  assert.equal(await page.locator(".legend button").first().textContent(), evil);
+  assert.equal(await page.locator("img").count(), 0);
+  assert.deepEqual(complaints, []);
+  await page.context().close();
+});
+
+test("runs without findings, partition, rounds or directory are shown as far as they go", async () => {
+  const report = sample();
+  report.partitions = [];
+  for (const run of report.runs) {
+    delete run.findings;
+    delete run.partition;
+  }
+  report.runs[0].summary = undefined;
+  report.runs[0].status = "started";
+  report.runs[1] = { ...report.runs[1], status: "waiting", history: undefined, experiment: undefined };
+  delete report.runs[1].summary;
+  const { page, complaints } = await open(browser, report);
+  assert.ok(await page.getByText("does not record its partition").isVisible());
+  assert.deepEqual(complaints, []);
+  await page.context().close();
+});
+
+test("a served page follows the runs and says when nobody answers", async () => {
+  let stamp = "1";
+  const asked = [];
+  const server = createServer((request, response) => {
+    if (request.url === "/") {
+      response.setHeader("Content-Type", "text/html; charset=utf-8");
+      response.end(render({ ...sample({ methods: ["fedavg"] }), live: stamp }));
+      return;
+    }
+    asked.push(request.headers["if-none-match"]);
+    const known = asked.at(-1) === `"${stamp}"`;
+    response.writeHead(known ? 304 : 200, { ETag: `"${stamp}"` });
+    response.end(known ? "" : JSON.stringify(sample({ methods: ["fedavg", "fedcorr"] })));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const page = await browser.newPage();
+  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+  await page.getByText("Live: 4 of 4 runs finished, 0 under way").waitFor();
+  assert.equal(await curves(page, "Test accuracy against rounds"), "1");
+  stamp = "2";
+  await page.getByText("Live: 8 of 8 runs finished, 0 under way").waitFor({ timeout: 10000 });
+  assert.equal(await curves(page, "Test accuracy against rounds"), "2");
+  await page.waitForTimeout(2500);
+  assert.equal(asked.at(-1), '"2"');
+  server.close();
+  server.closeAllConnections();
+  await page.getByText("Not up to date: winnow watch does not answer").waitFor({ timeout: 10000 });
+  await page.close();
+});
+
+for (const [name, options] of Object.entries({
+  light: {},
+  dark: { colorScheme: "dark" },
+  phone: { viewport: { width: 360, height: 740 }, hasTouch: true },
+})) {
+  test(`nothing is wider than the page: ${name}`, async () => {
+    const methods = ["fedavg", "fedcorr", "fedavg with a name that is far too long for a phone"];
+    const { page, complaints } = await open(browser, sample({ methods }), options);
+    assert.equal(await overflow(page), 0);
+    assert.deepEqual(complaints, []);
+    if (process.env.SCREENSHOTS) {
+      await mkdir(process.env.SCREENSHOTS, { recursive: true });
+      await page.screenshot({ path: `${process.env.SCREENSHOTS}/${name}.png`, fullPage: true });
+    }
+    await page.context().close();
+  });
+}
+
+test("paper is white, also for readers of the dark page", async () => {
+  const { page } = await open(browser, sample(), { colorScheme: "dark" });
+  await page.emulateMedia({ media: "print", colorScheme: "dark" });
+  const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  assert.equal(ground, "rgb(255, 255, 255)");
+  await page.context().close();
+});
+
+test("text keeps a contrast of 4.5 to 1 in both schemes", async () => {
+  for (const colorScheme of ["light", "dark"]) {
+    const { page } = await open(browser, sample(), { colorScheme });
+    const contrasts = await page.evaluate(() => {
+      const channel = (value) => {
+        const c = value / 255;
+        return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+      };
+      const light = (name) => {
+        const hex = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+        const [r, g, b] = [1, 3, 5].map((at) => channel(parseInt(hex.slice(at, at + 2), 16)));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      const contrast = (a, b) => {
+        const [low, high] = [light(a), light(b)].sort((x, y) => x - y);
+        return (high + 0.05) / (low + 0.05);
+      };
+      return {
+        text: Math.min(contrast("--ink", "--panel"), contrast("--muted", "--ground")),
+        curves: Math.min(...[0, 1, 2, 3, 4, 5, 6, 7].map((i) => contrast(`--hue-${i}`, "--panel"))),
+      };
+    });
+    assert.ok(contrasts.text >= 4.5, `${colorScheme} text ${contrasts.text}`);
+    assert.ok(contrasts.curves >= 3, `${colorScheme} curves ${contrasts.curves}`);
+    await page.context().close();
+  }
+});
+
+test("30 runs of 1,000 rounds show their first chart within two seconds", async () => {
+  const methods = Array.from({ length: 10 }, (_, i) => `method ${i}`);
+  const report = sample({ methods, columns: ["IID"], seeds: [1, 2, 3], rounds: 1000, clients: 100 });
+  const begun = performance.now();
+  const { page, complaints } = await open(browser, report);
+  const taken = performance.now() - begun;
+  assert.equal(await curves(page, "Test accuracy against rounds"), "10");
+  assert.deepEqual(complaints, []);
+  assert.ok(taken < 2000, `took ${taken.toFixed(0)} ms`);
+  await page.context().close();
+});

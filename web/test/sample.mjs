@@ -1,0 +1,106 @@
+// Made-up reports of any size, with the same form as `winnow report --json`.
+
+// A small generator with a fixed start: the same report every time.
+function generator() {
+  let state = 1;
+  return () => (state = (state * 16807) % 2147483647) / 2147483647;
+}
+
+export function sample({
+  methods = ["fedavg", "fedcorr", "oracle"],
+  columns = ["IID", "Dirichlet 0.5"],
+  seeds = [1, 2],
+  rounds = 20,
+  clients = 12,
+  classes = 4,
+} = {}) {
+  const random = generator();
+  const report = { winnow_report: 1, version: "test", runs: [], partitions: [] };
+  seeds.forEach((seed) => report.partitions.push(partition(seed, clients, classes, random)));
+  for (const column of columns) {
+    for (const row of methods) {
+      seeds.forEach((seed, i) => {
+        report.runs.push(run({ row, column, seed, rounds, clients, classes, random }, i));
+      });
+    }
+  }
+  return report;
+}
+
+function partition(seed, clients, classes, random) {
+  return {
+    data: "synthetic",
+    train: clients * 40,
+    test: 100,
+    class_names: Array.from({ length: classes }, (_, i) => `class ${i}`),
+    clients: Array.from({ length: clients }, (_, client) => ({
+      client,
+      samples: 40,
+      true_classes: new Array(classes).fill(10),
+      given_classes: Array.from({ length: classes }, () => Math.floor(20 * random())),
+      wrong_share: client % 2 === 0 ? 0.5 : 0,
+      distorted_share: 0,
+      noisy: client % 2 === 0,
+    })),
+  };
+}
+
+function run({ row, column, seed, rounds, clients, classes, random }, partition) {
+  const list = Array.from({ length: rounds }, (_, i) => i + 1);
+  const top = 0.6 + 0.3 * random();
+  const square = (right) =>
+    Array.from({ length: classes }, (_, i) =>
+      Array.from({ length: classes }, (__, j) => (i === j ? right : 5)),
+    );
+  const by = (value) =>
+    Object.fromEntries(Array.from({ length: clients }, (_, i) => [i, value(i)]));
+  return {
+    id: `runs/${row}_${column}_s${seed}`,
+    row,
+    column,
+    seed,
+    status: "finished",
+    partition,
+    planned_rounds: rounds,
+    experiment: { name: "sample", seed, method: { name: row }, train: { lr: 0.1 } },
+    history: {
+      round: list,
+      accuracy: list.map((i) => top * (1 - Math.exp(-i / 8)) + 0.02 * random()),
+      participations: list.map((i) => i * 5),
+      bytes: list.map((i) => i * 1e6),
+      seconds: list.map((i) => i * 1.5),
+      ...(row === "fedcorr" && {
+        label_precision: list.map(() => 0.8 + 0.1 * random()),
+        label_recall: list.map(() => 0.7 + 0.1 * random()),
+      }),
+    },
+    summary: {
+      participations: rounds * 5,
+      bytes_up: 4e7,
+      bytes_down: 5e7,
+      client_steps: 1000,
+      train_seconds: 12,
+      wall_seconds: 15,
+      model_hash: "0123456789abcdef",
+      device: "cpu",
+      uses_ground_truth: row === "oracle" || undefined,
+      detection: row === "fedcorr" ? { flagged: 3, precision: 1, recall: 0.5 } : undefined,
+    },
+    findings:
+      row === "fedcorr"
+        ? {
+            round: rounds,
+            flagged: [0, 1, 2],
+            noise_levels: by((i) => ({ estimated: i % 2 ? 0 : 0.4, real: 0.1 })),
+            scores: {
+              lid: {
+                by_client: by((i) => (i % 2 ? 2 : 5) + random()),
+                roc_area: 1,
+                mixture: { means: [2.5, 5.5], variances: [0.1, 0.1], weights: [0.5, 0.5] },
+              },
+            },
+            confusion: { before: square(20), after: square(60) },
+          }
+        : { round: rounds, confusion: { before: square(20) } },
+  };
+}

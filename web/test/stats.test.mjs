@@ -1,0 +1,57 @@
+// The arithmetic of the page, without a browser.
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import { build } from "esbuild";
+
+let stats;
+let format;
+const load = async (name) => {
+  const entry = new URL(`../src/${name}.ts`, import.meta.url).pathname;
+  const { outputFiles } = await build({ entryPoints: [entry], bundle: true, write: false, format: "esm" });
+  return import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
+};
+before(async () => {
+  stats = await load("stats");
+  format = await load("format");
+});
+
+const history = (accuracy, participations = accuracy.map((_, i) => i + 1)) => ({
+  history: { round: accuracy.map((_, i) => i + 1), accuracy, participations },
+});
+
+test("spread is the mean and the sample deviation", () => {
+  assert.deepEqual(stats.spread([1, 3]), { mean: 2, deviation: Math.SQRT2, count: 2 });
+  assert.deepEqual(stats.spread([5]), { mean: 5, deviation: 0, count: 1 });
+  assert.equal(stats.spread([]), undefined);
+});
+
+test("means go round by round over the runs that got there", () => {
+  const points = stats.meanPoints([history([0.2, null, 0.6]), history([0.4])], "round", "accuracy");
+  assert.deepEqual(points.x, [1, 3]);
+  assert.ok(Math.abs(points.y[0] - 0.3) < 1e-12);
+  assert.equal(points.y[1], 0.6);
+  assert.equal(points.low[1], 0.6);
+});
+
+test("one run has no band, and x is the mean of the runs' own", () => {
+  assert.equal(stats.meanPoints([history([0.2])], "round", "accuracy").low, undefined);
+  const both = stats.meanPoints(
+    [history([0.1, 0.2], [10, 20]), history([0.1, 0.2], [20, 40])],
+    "participations",
+    "accuracy",
+  );
+  assert.deepEqual(both.x, [15, 30]);
+});
+
+test("a histogram counts every value once, also when all are equal", () => {
+  assert.deepEqual(stats.histogram([[0, 1], [1]], 2).counts, [[1, 1], [0, 1]]);
+  assert.deepEqual(stats.histogram([[3, 3]], 4).counts, [[2, 0, 0, 0]]);
+});
+
+test("numbers are printed for people", () => {
+  assert.equal(format.bytes(462_600), "463 kB");
+  assert.equal(format.bytes(1_250_000), "1.3 MB");
+  assert.equal(format.seconds(65), "1 min 05 s");
+  assert.equal(format.percentSpread({ mean: 0.5, deviation: 0.012, count: 3 }), "50.0 ± 1.2");
+  assert.equal(format.percentSpread(undefined), "–");
+});
