@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 namespace fs = std::filesystem;
 
 const Words kCommands{"run",      "resume",  "verify", "sweep",  "table", "list",
-                      "describe", "inspect", "bench",  "report", "watch"};
+                      "describe", "inspect", "bench",  "report", "watch", "aggregate"};
 
 // The experiments that a help text names, each with the command it is given to.
 std::vector<std::pair<std::string, fs::path>> named_experiments(const std::string& help) {

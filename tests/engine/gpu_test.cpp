@@ -152,6 +152,13 @@ TEST_F(Gpu, RunsEveryMethod) {
       experiment.method_params = {{"warmup", 1}};
     } else if (info.name == "clc") {
       experiment.method_params = {{"holdout_rounds", 1}, {"correction_rounds", 1}};
+    } else if (info.name == "rhfl") {
+      experiment.public_images.source = "split";
+      experiment.public_images.size = 20;
+      experiment.method_params = {{"pretrain_epochs", 1}, {"public_batch", 10}};
+    } else if (info.name == "joint_optimisation" || info.name == "selfie" ||
+               info.name == "dividemix") {
+      experiment.method_params = {{"warmup", 1}};
     } else if (info.name == "bulyan") {
       experiment.method_params = {{"byzantine", 0}};
     } else if (info.name == "clipfl") {

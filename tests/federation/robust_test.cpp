@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "testing/support.h"
@@ -326,6 +327,74 @@ TEST(GeometricMedian, FollowsTranslationAndIgnoresOrderAndThreads) {
   State moved = geometric_median(models, weights).model;
   moved.flat = moved.flat - 8.0;
   EXPECT_LT(distance(moved, alone), 1e-3);
+}
+
+// The definition for one coordinate.
+double trimmed_by_definition(const std::vector<State>& models, std::int64_t at,
+                             const std::vector<double>& factors, std::size_t per_end) {
+  std::vector<std::pair<float, double>> values;
+  for (std::size_t k = 0; k < models.size(); ++k) {
+    values.emplace_back(models[k].flat.data_ptr<float>()[at], factors[k]);
+  }
+  std::ranges::stable_sort(values, {}, &std::pair<float, double>::first);
+  double sum = 0.0;
+  double weight = 0.0;
+  for (std::size_t k = per_end; k < values.size() - per_end; ++k) {
+    sum += values[k].second * static_cast<double>(values[k].first);
+    weight += values[k].second;
+  }
+  return sum / weight;
+}
+
+TEST(TrimmedMean, FollowsTheDefinitionWithAndWithoutFactors) {
+  for (const int count : {1, 2, 5, 10, 33}) {
+    // Every other time whole numbers, so that many values are equal.
+    std::vector<State> models = random_models(6, count);
+    if (count % 2 == 0) {
+      for (State& model : models) {
+        model.flat.round_();
+      }
+    }
+    std::vector<double> equal(models.size(), 0.7);
+    std::vector<double> mixed;
+    for (std::size_t k = 0; k < models.size(); ++k) {
+      mixed.push_back(k % 3 == 0 ? 0.15 : 1.0 + static_cast<double>(k));
+    }
+    const std::size_t per_end = models.size() / 5;
+    for (const std::vector<double>& factors : {equal, mixed}) {
+      const State result = trimmed_mean(models, factors, static_cast<std::int64_t>(per_end));
+      for (std::int64_t i = 0; i < result.layout->total(); ++i) {
+        const double expected = trimmed_by_definition(models, i, factors, per_end);
+        ASSERT_NEAR(result.flat.data_ptr<float>()[i], expected, 1e-6 * std::abs(expected) + 1e-12)
+            << count << " models, coordinate " << i;
+      }
+    }
+  }
+}
+
+TEST(TrimmedMean, DoesNotDependOnThreads) {
+  const std::vector<State> models = random_models(7, 11);
+  for (const double first : {1.0, 0.3}) {
+    std::vector<double> factors(models.size(), 1.0);
+    factors.front() = first;
+    const std::string alone = hash(trimmed_mean(models, factors, 2, 1));
+    EXPECT_EQ(hash(trimmed_mean(models, factors, 2, 2)), alone);
+    EXPECT_EQ(hash(trimmed_mean(models, factors, 2, 5)), alone);
+  }
+}
+
+TEST(TrimmedMean, DropsInfinitiesWithAndWithoutFactors) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<State> models = models_of({1, inf, 3, -inf, 2});
+  EXPECT_EQ(values_of(trimmed_mean(models, std::vector<double>(5, 1.0), 1)),
+            std::vector<float>{2.0F});
+  EXPECT_EQ(values_of(trimmed_mean(models, std::vector<double>{1, 1, 1, 1, 2}, 1)),
+            std::vector<float>{2.0F});
+}
+
+TEST(TrimmedMean, KeepsTheSignOfACommonZero) {
+  const State result = trimmed_mean(models_of({-0.0F, -0.0F, -0.0F}), std::vector<double>(3, 1), 1);
+  EXPECT_TRUE(std::signbit(values_of(result).front()));
 }
 
 }  // namespace

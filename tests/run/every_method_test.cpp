@@ -24,6 +24,15 @@ std::vector<std::string> schedule(const std::string& method) {
       {"fedns", {"rounds=5", "method.first_round_fraction=0.4"}},
       {"bulyan", {"method.byzantine=0"}},
       {"power_of_choice", {"method.candidates=4"}},
+      {"rofl", {"rounds=4", "method.pseudo_round=2", "method.forget_rounds=2"}},
+      {"rhfl",
+       {"public.source=\"split\"", "public.size=20", "method.pretrain_epochs=1",
+        "method.public_batch=10", "method.batch_size=10",
+        "method.networks=[\"lenet5\", \"cnn2\"]"}},
+      {"coteaching", {"rounds=4", "method.ramp=2"}},
+      {"joint_optimisation", {"rounds=4", "method.warmup=2", "method.history=2"}},
+      {"selfie", {"rounds=4", "method.warmup=2", "method.history=2"}},
+      {"dividemix", {"rounds=4", "method.warmup=2", "method.ramp=1"}},
       {"clc", {"method.holdout_rounds=3", "method.correction_rounds=2", "method.tau=0.0"}},
       {"fedncl",
        {"rounds=7", "method.penalty_rounds=3", "method.candidate_share=0.0",
@@ -123,6 +132,9 @@ Json table_of(const std::string& base) {
   Json table{{"name", base}};
   if (base == "bulyan") {
     table["byzantine"] = 0;
+  } else if (base == "joint_optimisation" || base == "selfie") {
+    table["warmup"] = 1;
+    table["history"] = 2;
   }
   return table;
 }

@@ -8,12 +8,13 @@
 
 namespace winnow {
 
-// "message | hint" of the Error that the action throws, or "no error".
+// "message | hint" of the Error that the action throws, the message alone where there is no hint, or
+// "no error".
 inline std::string error_text(const std::function<void()>& action) {
   try {
     action();
   } catch (const Error& error) {
-    return std::string(error.what()) + " | " + error.hint();
+    return error.hint().empty() ? error.what() : std::string(error.what()) + " | " + error.hint();
   }
   return "no error";
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "testing/errors.h"
 #include "winnow/base/error.h"
 #include "winnow/data/data_set.h"
 #include "winnow/data/synthetic.h"
@@ -34,15 +35,6 @@ class OneThreadPerOperation : public testing::Environment {
 };
 inline testing::Environment* const kOneThreadPerOperation =
     testing::AddGlobalTestEnvironment(new OneThreadPerOperation);
-
-inline std::string error_text(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.hint().empty() ? error.what() : std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
-}
 
 inline ErrorKind error_kind(const std::function<void()>& action) {
   try {

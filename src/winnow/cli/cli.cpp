@@ -119,6 +119,7 @@ int run_program(int argc, const char* const* argv, const Registry& registry) {
   add_list_command(app, program);
   add_describe_command(app, program);
   add_inspect_command(app, program);
+  add_aggregate_command(app, program);
   add_bench_command(app, program);
   try {
     check_command(app, argc, argv);

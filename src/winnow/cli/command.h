@@ -45,6 +45,7 @@ void add_watch_command(CLI::App& app, Program& program);
 void add_list_command(CLI::App& app, Program& program);
 void add_describe_command(CLI::App& app, Program& program);
 void add_inspect_command(CLI::App& app, Program& program);
+void add_aggregate_command(CLI::App& app, Program& program);
 void add_bench_command(CLI::App& app, Program& program);
 
 }  // namespace winnow

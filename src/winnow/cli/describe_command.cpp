@@ -51,6 +51,10 @@ std::optional<Json> describe_table(const std::string& name) {
     return description("table", name, "the server's own clean samples, for methods that use them",
                        declare(experiment.validation));
   }
+  if (name == "public") {
+    return description("table", name, "images that everybody has, for methods that use them",
+                       declare(experiment.public_images));
+  }
   if (name == "model") {
     return description("table", name, "which network", declare(experiment.model));
   }
@@ -112,7 +116,8 @@ std::vector<Json> find_all(const std::string& name, const Registry& registry,
   for (const DistortionInfo& info : distortions()) {
     consider(info.name, [&] { return description("distortion", info.name, info.summary, {}); });
   }
-  for (const char* table : {"experiment", "data", "federation", "validation", "model", "train"}) {
+  for (const char* table :
+       {"experiment", "data", "federation", "validation", "public", "model", "train"}) {
     consider(table, [&] { return *describe_table(table); });
   }
   return found;

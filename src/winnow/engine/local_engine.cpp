@@ -40,25 +40,58 @@ LocalEngine::LocalEngine(const DataSet& data, std::vector<ClientData> clients, c
     : train_(train),
       precision_(options.precision),
       seed_(options.seed),
+      shape_(shape_of(data, options.resize)),
+      augment_(options.augment),
+      stop_(stop),
       clients_(std::move(clients)),
       train_feed_(data.train.images, data.normalisation, options.resize, options.device),
       test_(data.test, data.normalisation, options.resize, options.device),
-      prototype_(net.make(shape_of(data, options.resize))),
+      prototype_(net.make(shape_)),
       choice_(options.lanes > 0 ? std::vector{options.lanes} : kNumbersTried),
       pool_(static_cast<std::size_t>(choice_.most())) {
   if (data.validation.size() > 0) {
     validation_.emplace(data.validation, data.normalisation, options.resize, options.device);
   }
   for (std::int64_t lane = 0; lane < choice_.most(); ++lane) {
-    lanes_.push_back(std::make_unique<Lane>(
-        [make = net.make, shape = shape_of(data, options.resize)] { return make(shape); },
-        train_feed_, options.augment, stop, options.precision == Precision::bf16));
+    lanes_.push_back(make_lane(net));
+  }
+  if (options.public_images.defined()) {
+    public_feed_.emplace(options.public_images, data.normalisation, options.resize, options.device);
   }
 }
 
-void LocalEngine::serve(std::unique_ptr<ClientSide> side, std::vector<Schema> schemas) {
+std::unique_ptr<Lane> LocalEngine::make_lane(const NetInfo& net) const {
+  return std::make_unique<Lane>([make = net.make, shape = shape_] { return make(shape); },
+                                train_feed_, augment_, stop_, precision_ == Precision::bf16);
+}
+
+void LocalEngine::serve(std::unique_ptr<ClientSide> side, std::vector<Schema> schemas,
+                        const std::vector<NetInfo>& networks) {
   side_ = std::move(side);
   schemas_ = std::move(schemas);
+  networks_.clear();
+  for (const NetInfo& net : networks) {
+    networks_.push_back({net, net.make(shape_)->weights().layout()});
+    networks_.back().lanes.resize(lanes_.size());
+  }
+}
+
+Lane& LocalEngine::lane_for(std::size_t worker, std::int64_t client) {
+  if (networks_.empty()) {
+    return *lanes_[worker];
+  }
+  OtherNetwork& network = networks_[static_cast<std::size_t>(client) % networks_.size()];
+  std::unique_ptr<Lane>& lane = network.lanes[worker];
+  if (lane == nullptr) {
+    lane = make_lane(network.net);
+    wait_for(device());  // it works on a stream of its own
+  }
+  return *lane;
+}
+
+const LayoutPtr& LocalEngine::layout_of(std::int64_t client) const {
+  return networks_.empty() ? layout()
+                           : networks_[static_cast<std::size_t>(client) % networks_.size()].layout;
 }
 
 std::int64_t LocalEngine::samples(std::int64_t client) const {
@@ -106,9 +139,10 @@ void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
     keep_one_thread_per_operation();
     Job& job = jobs[item];
     const std::int64_t client = job.order->client;
-    ClientContext context(client, clients_[static_cast<std::size_t>(client)], job.memory,
-                          *lanes_[worker], train_, seed_);
-    lanes_[worker]->on_stream([&] {
+    Lane& lane = lane_for(worker, client);
+    ClientContext context(client, clients_[static_cast<std::size_t>(client)], job.memory, lane,
+                          train_, seed_, public_feed_ ? &*public_feed_ : nullptr);
+    lane.on_stream([&] {
       job.reply = side_->handle(job.order->task, context);
       wait_for(device());  // the reply is read on another stream
     });
@@ -139,7 +173,8 @@ void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
   choice_.note(traffic_.client_steps - steps_before, seconds);
 }
 
-std::vector<Score> LocalEngine::score(const std::vector<State>& models, const Measure& measure) {
+std::vector<Score> LocalEngine::score(const std::vector<State>& models, const Measure& measure,
+                                      const std::vector<std::int64_t>& owners) {
   const std::size_t count = measure.samples.size();
   const auto piece = static_cast<std::size_t>(kBatchesPerPiece * train_.eval_batch);
   const std::size_t pieces = (count + piece - 1) / piece;
@@ -148,9 +183,10 @@ std::vector<Score> LocalEngine::score(const std::vector<State>& models, const Me
     keep_one_thread_per_operation();
     const std::size_t start = item % pieces * piece;
     const std::size_t size = std::min(piece, count - start);
-    Lane& lane = *lanes_[worker];
+    const std::size_t model = item / pieces;
+    Lane& lane = owners.empty() ? *lanes_[worker] : lane_for(worker, owners[model]);
     lane.on_stream([&] {
-      lane.load(models[item / pieces]);
+      lane.load(models[model]);
       scores[item] = lane.score(measure.feed,
                                 {std::span(measure.samples).subspan(start, size),
                                  std::span(measure.labels).subspan(start, size)},
@@ -167,6 +203,68 @@ std::vector<Score> LocalEngine::score(const std::vector<State>& models, const Me
 
 Score LocalEngine::evaluate(const State& model) {
   return score({model}, test_).front();
+}
+
+std::map<std::int64_t, State> LocalEngine::own_models() const {
+  std::map<std::int64_t, State> models;
+  for (std::int64_t client = 0; client < size(); ++client) {
+    const ClientMemory* memory = memory_of(client);
+    if (memory == nullptr) {
+      continue;
+    }
+    const auto found = memory->archive.tensors.find(kOwnModel);
+    if (found != memory->archive.tensors.end()) {
+      models[client] = {layout_of(client), found->second.to(device())};
+    }
+  }
+  return models;
+}
+
+Score LocalEngine::evaluate_clients() {
+  std::vector<State> models;
+  std::vector<std::int64_t> owners;
+  for (const auto& [client, model] : own_models()) {
+    owners.push_back(client);
+    models.push_back(model);
+  }
+  Score total;
+  for (const Score& one : score(models, test_, owners)) {
+    total += one;
+  }
+  return total;
+}
+
+Score LocalEngine::evaluate_ensemble() {
+  const std::map<std::int64_t, State> models = own_models();
+  const std::size_t count = models.empty() ? 0 : test_.samples.size();
+  const auto piece = static_cast<std::size_t>(kBatchesPerPiece * train_.eval_batch);
+  std::vector<Score> scores((count + piece - 1) / piece);
+  const auto work = [&](std::size_t worker, std::size_t item) {
+    keep_one_thread_per_operation();
+    const std::size_t start = item * piece;
+    const std::size_t size = std::min(piece, count - start);
+    at::Tensor mean = at::zeros({1}, at::kDouble);
+    for (const auto& [client, model] : models) {
+      Lane& lane = lane_for(worker, client);
+      lane.on_stream([&, state = &model] {
+        lane.load(*state);
+        const at::Tensor outputs = lane.logits(
+            test_.feed, std::span(test_.samples).subspan(start, size), train_.eval_batch);
+        mean = mean + outputs.softmax(1).to(at::kDouble).cpu() / static_cast<double>(models.size());
+      });
+    }
+    const at::Tensor labels =
+        at::tensor(at::ArrayRef(test_.labels).slice(start, size), at::kLong).unsqueeze(1);
+    scores[item] = {mean.argmax(1, true).eq(labels).sum().item<std::int64_t>(),
+                    static_cast<std::int64_t>(size),
+                    -mean.gather(1, labels).log().sum().item<double>()};
+  };
+  Score total;
+  wait_for(device());
+  pool_.run(
+      scores.size(), work, [&](std::size_t item) { total += scores[item]; },
+      static_cast<std::size_t>(choice_.lanes()));
+  return total;
 }
 
 std::vector<Score> LocalEngine::validate(const std::vector<State>& models) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "winnow/base/ordered_pool.h"
@@ -31,6 +32,7 @@ struct LocalEngineOptions {
   bool augment = false;
   std::int64_t resize = 0;
   std::uint64_t seed = 0;
+  at::Tensor public_images = {};  // bytes, shaped as the data set's; undefined: there are none
 };
 
 // A Fleet over clients in this process, and the evaluation of models on the test set by the same
@@ -42,8 +44,10 @@ class LocalEngine : public Fleet {
               const TrainOptions& train, const LocalEngineOptions& options,
               const std::atomic<bool>* stop);
 
-  // The method's client side and message kinds; must be set before ask().
-  void serve(std::unique_ptr<ClientSide> side, std::vector<Schema> schemas);
+  // The method's client side and message kinds; must be set before ask(). Client k has network
+  // k mod n of `networks`, or with none of them the experiment's.
+  void serve(std::unique_ptr<ClientSide> side, std::vector<Schema> schemas,
+             const std::vector<NetInfo>& networks = {});
 
   std::int64_t size() const override { return static_cast<std::int64_t>(clients_.size()); }
   std::int64_t samples(std::int64_t client) const override;
@@ -53,6 +57,11 @@ class LocalEngine : public Fleet {
 
   // On the test set.
   Score evaluate(const State& model);
+  // The models that clients keep as their own (kOwnModel), by client.
+  std::map<std::int64_t, State> own_models() const;
+  // All of them on the test set: their sum, or the mean of their probabilities as one model.
+  Score evaluate_clients();
+  Score evaluate_ensemble();
   // Each model on the validation set; the data set must have one.
   std::vector<Score> validate(const std::vector<State>& models);
   State initial_state(std::uint64_t seed) const;
@@ -75,12 +84,20 @@ class LocalEngine : public Fleet {
   void check_orders(const std::vector<Order>& orders) const;
   // The client's memory with all pending changes; null when it has none.
   const ClientMemory* memory_of(std::int64_t client) const;
+  std::unique_ptr<Lane> make_lane(const NetInfo& net) const;
+  // What serves a client: the worker's lane of its network, made when first needed.
+  Lane& lane_for(std::size_t worker, std::int64_t client);
+  const LayoutPtr& layout_of(std::int64_t client) const;
 
   TrainOptions train_;
   Precision precision_;
   std::uint64_t seed_;
+  NetShape shape_;
+  bool augment_;
+  const std::atomic<bool>* stop_;
   std::vector<ClientData> clients_;
   Feed train_feed_;
+  std::optional<Feed> public_feed_;
   // Samples the server itself measures models on.
   struct Measure {
     Measure(const Samples& samples, const Normalisation& normalisation, std::int64_t resize,
@@ -89,13 +106,22 @@ class LocalEngine : public Fleet {
     Labels labels;
     std::vector<std::int64_t> samples;
   };
-  std::vector<Score> score(const std::vector<State>& models, const Measure& measure);
+  // `owners`: whose models they are; none: they are of the experiment's network.
+  std::vector<Score> score(const std::vector<State>& models, const Measure& measure,
+                           const std::vector<std::int64_t>& owners = {});
 
   Measure test_;
   std::optional<Measure> validation_;
   std::unique_ptr<Net> prototype_;
   LaneChoice choice_;
   std::vector<std::unique_ptr<Lane>> lanes_;
+  // A network that clients have in place of the experiment's, with a lane per worker.
+  struct OtherNetwork {
+    NetInfo net;
+    LayoutPtr layout;
+    std::vector<std::unique_ptr<Lane>> lanes = {};
+  };
+  std::vector<OtherNetwork> networks_;
   OrderedPool pool_;
   std::unique_ptr<ClientSide> side_;
   std::vector<Schema> schemas_;

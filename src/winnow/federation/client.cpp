@@ -4,9 +4,17 @@
 
 #include <algorithm>
 
+#include "winnow/base/error.h"
 #include "winnow/base/random.h"
 
 namespace winnow {
+
+const Feed& ClientContext::public_feed() const {
+  if (public_feed_ == nullptr) {
+    throw Error(ErrorKind::internal, "there are no public images");
+  }
+  return *public_feed_;
+}
 
 Jitter ClientContext::draw_view(std::string_view purpose, std::int64_t round) const {
   if (!lane_.augment()) {

@@ -14,6 +14,10 @@
 
 namespace winnow {
 
+// Under this name a client's memory holds the model that is its own, flat, in methods without a
+// global one: it is what such a run measures, hashes and writes down.
+inline constexpr const char* kOwnModel = "model";
+
 // The samples a client holds and the labels it was given. Never changes.
 struct ClientData {
   std::vector<std::int64_t> samples;
@@ -36,8 +40,14 @@ struct ClientMemory {
 class ClientContext {
  public:
   ClientContext(std::int64_t id, const ClientData& data, ClientMemory& memory, Lane& lane,
-                const TrainOptions& options, std::uint64_t seed)
-      : id_(id), data_(data), memory_(memory), lane_(lane), options_(options), seed_(seed) {}
+                const TrainOptions& options, std::uint64_t seed, const Feed* public_feed = nullptr)
+      : id_(id),
+        data_(data),
+        memory_(memory),
+        lane_(lane),
+        options_(options),
+        seed_(seed),
+        public_feed_(public_feed) {}
 
   std::int64_t id() const { return id_; }
   std::int64_t size() const { return static_cast<std::int64_t>(data_.samples.size()); }
@@ -50,6 +60,8 @@ class ClientContext {
   // The experiment's; a handler may change them for the task it answers.
   TrainOptions& options() { return options_; }
   std::uint64_t seed() const { return seed_; }
+  // Images that everybody has, without labels; throws Error(kind internal) where there are none.
+  const Feed& public_feed() const;
 
   // Trains on all local samples, or on `set`, in the round of the task, and counts the steps.
   TrainOutcome train(const State& start, std::int64_t round, const LocalRule& rule) {
@@ -77,6 +89,7 @@ class ClientContext {
   Lane& lane_;
   TrainOptions options_;
   std::uint64_t seed_;
+  const Feed* public_feed_;
   std::int64_t steps_ = 0;
 };
 

@@ -3,12 +3,15 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <utility>
 
 #include "winnow/base/error.h"
 #include "winnow/federation/aggregation.h"
+#include "winnow/federation/robust_line.h"
 
 namespace winnow {
 namespace {
@@ -47,6 +50,42 @@ std::vector<double> mean_of_block(const ModelRows& rows, std::span<const double>
     }
   }
   return mean;
+}
+
+// The mean of every column of a tile of sorted keys without `per_end` rows at each end.
+void mean_of_sorted(std::span<const std::int32_t> keys, std::int64_t per_end, double* mean) {
+  const std::int32_t* key = keys.data() + per_end * kLanes;
+  const std::int32_t* last = keys.data() + (std::ssize(keys) - per_end * kLanes);
+  const auto kept = static_cast<double>((last - key) / kLanes);
+  double sum[kLanes];
+  std::transform(key, key + kLanes, sum, value_of);
+  for (key += kLanes; key != last; key += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      sum[lane] += static_cast<double>(value_of(key[lane]));
+    }
+  }
+  std::transform(sum, sum + kLanes, mean, [kept](double total) { return total / kept; });
+}
+
+// The same, weighted, of a tile of values with their ranks.
+void mean_of_ranks(std::span<const float> tile, std::span<const std::int32_t> ranks,
+                   std::span<const double> factors, std::int64_t per_end, double* mean) {
+  const auto first = static_cast<std::int32_t>(per_end);
+  const auto last = static_cast<std::int32_t>(std::ssize(factors) - per_end);
+  double sum[kLanes] = {};
+  double weight[kLanes] = {};
+  for (std::size_t k = 0; k < factors.size(); ++k) {
+    const float* __restrict value = tile.data() + k * kLanes;
+    const std::int32_t* __restrict rank = ranks.data() + k * kLanes;
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      const std::int32_t inside = (rank[lane] >= first ? -1 : 0) & (rank[lane] < last ? -1 : 0);
+      // A value outside may be infinite. Its bits are masked, for GCC makes branches of a choice.
+      const auto kept = std::bit_cast<float>(std::bit_cast<std::int32_t>(value[lane]) & inside);
+      sum[lane] += factors[k] * static_cast<double>(kept);
+      weight[lane] -= factors[k] * static_cast<double>(inside);
+    }
+  }
+  std::transform(sum, sum + kLanes, weight, mean, std::divides{});
 }
 
 // What one pass over the models learns about the mean z with the given weights.
@@ -136,6 +175,35 @@ State coordinate_median(std::span<const State> models, std::size_t threads) {
         to[begin + lane] = static_cast<float>(0.5 * (static_cast<double>(value_of(below[lane])) +
                                                      static_cast<double>(value_of(above[lane]))));
       }
+    });
+  });
+  average_counters(models, std::vector<double>(models.size(), 1.0), result);
+  return result;
+}
+
+State trimmed_mean(std::span<const State> models, std::span<const double> factors,
+                   std::int64_t per_end, std::size_t threads) {
+  const ModelRows rows(models);
+  const ColumnSort sort(rows.size());
+  const bool weighted = std::ranges::adjacent_find(factors, std::not_equal_to{}) != factors.end();
+  State result = State::zeros(models.front().layout);
+  auto* to = result.flat.data_ptr<float>();
+  for_each_block(rows.coordinates(), kBlock, threads, [&](std::int64_t first, std::int64_t last) {
+    std::vector<float> tile(models.size() * kLanes);
+    std::vector<std::int32_t> keys(tile.size());  // or ranks
+    double mean[kLanes];
+    for_each_tile(first, last, [&](std::int64_t begin, std::int64_t end) {
+      rows.load(begin, end, tile.data());
+      if (weighted) {
+        rank_columns(tile.data(), rows.size(), keys.data());
+        mean_of_ranks(tile, keys, factors, per_end, mean);
+      } else {
+        std::ranges::transform(tile, keys.begin(), key_of);
+        sort(keys.data());
+        mean_of_sorted(keys, per_end, mean);
+      }
+      std::transform(mean, mean + (end - begin), to + begin,
+                     [](double value) { return static_cast<float>(value); });
     });
   });
   average_counters(models, std::vector<double>(models.size(), 1.0), result);

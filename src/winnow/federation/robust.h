@@ -1,5 +1,5 @@
 // Robust aggregation: the models of a round held until all are there, and rules that a few bad ones
-// among them cannot steer (spec: baselines 10 to 13; ARFL is in robust_arfl.h).
+// among them cannot steer (spec: baselines 9 to 13; ARFL is in robust_arfl.h).
 //
 // Buffers are treated like parameters. Counters never enter a distance and become a rounded mean.
 // All models lie on the CPU. Every rule gives the same bits whatever the number of threads, and
@@ -45,6 +45,13 @@ class HeldModels {
 // The median of every coordinate, the mean of the two middle values of an even number (spec:
 // baselines 10). Counters become the plain mean. Needs a model.
 State coordinate_median(std::span<const State> models, std::size_t threads = aggregation_threads());
+
+// The mean of every coordinate without its `per_end` smallest and `per_end` largest values, the
+// others weighted by their models' factors (spec: baselines 9). Of equal values that of the earlier
+// model counts as smaller. Counters become the plain mean. Needs one positive factor per model and
+// 2 per_end < models.
+State trimmed_mean(std::span<const State> models, std::span<const double> factors,
+                   std::int64_t per_end, std::size_t threads = aggregation_threads());
 
 struct GeometricMedianOptions {
   std::int64_t reweightings = 4;

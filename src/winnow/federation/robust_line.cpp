@@ -3,21 +3,76 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace winnow {
 namespace {
 
-constexpr int kMostProbes = 6;
-constexpr std::int64_t kFewEnough = 10;  // inner medians per column that are not worth a probe
-constexpr std::int64_t kStraddling = 8;  // more of them, when inner medians are means of two slopes
-constexpr float kMargin = 2.0F;          // how far outside the middle a probe aims, in places
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kMostProbes = 4;
+constexpr std::int64_t kFewEnough = 4;  // inner medians per column that are not worth a probe
+constexpr float kMargin = 2.0F;         // how far outside the middle a probe aims, in places
+constexpr int kMostSteps = 8;           // from a guess to the middle slopes
+constexpr std::ptrdiff_t kParts = 8;    // worked on side by side
 
 // The mean of the numbers at two neighbouring places, or at one, of the sorted order.
-double middle_of(std::vector<double>& numbers, std::int32_t low, std::int32_t high) {
+template <typename Number>
+Number middle_of(std::vector<Number>& numbers, std::int32_t low, std::int32_t high) {
   const auto place = numbers.begin() + high;
   std::nth_element(numbers.begin(), place, numbers.end());
-  return low == high ? *place : 0.5 * (*std::max_element(numbers.begin(), place) + *place);
+  return low == high ? *place : (*std::max_element(numbers.begin(), place) + *place) / 2;
+}
+
+// Where a slope stands among others.
+template <typename Number>
+struct Neighbours {
+  std::int32_t count = 0;  // slopes at most as large
+  Number below = 0;        // the largest of them, 0 when there is none
+  Number above = 0;        // the smallest of the others, infinity when there is none
+};
+
+// The number of slopes must be a multiple of kParts.
+template <typename Number>
+Neighbours<Number> neighbours(const std::vector<Number>& slopes, Number slope) {
+  constexpr Number kLargest = std::numeric_limits<Number>::infinity();
+  Number counts[kParts] = {};
+  Number below[kParts] = {};
+  Number above[kParts];
+  std::ranges::fill(above, kLargest);
+  for (auto from = slopes.begin(); from != slopes.end(); from += kParts) {
+    for (std::ptrdiff_t p = 0; p < kParts; ++p) {
+      const Number low = from[p] <= slope ? from[p] : Number{0};
+      const Number high = from[p] <= slope ? kLargest : from[p];
+      counts[p] += from[p] <= slope ? Number{1} : Number{0};
+      // Not std::min and max, which GCC does not vectorise here.
+      below[p] = low > below[p] ? low : below[p];
+      above[p] = high < above[p] ? high : above[p];
+    }
+  }
+  return {static_cast<std::int32_t>(std::accumulate(counts, counts + kParts, Number{0})),
+          *std::max_element(below, below + kParts), *std::min_element(above, above + kParts)};
+}
+
+// The median of rows - 1 slopes, of which `slopes` holds one more that is below all others and
+// infinities at its end. `near` is a guess of it.
+template <typename Number>
+Number median_near(Number near, std::int32_t low, std::int32_t high, std::vector<Number>& slopes) {
+  // Walk to where just the lower half is at most as large, its own place counted.
+  const std::int32_t half = low + 1;
+  Neighbours<Number> at = neighbours(slopes, near);
+  for (int step = 0; at.count != half; ++step) {
+    if (step == kMostSteps) {
+      return middle_of(slopes, low, high);
+    }
+    const bool up = at.count < half;
+    const Number slope = up ? at.above : at.below;
+    const Neighbours<Number> next =
+        neighbours(slopes, up ? slope : std::nextafter(slope, Number{-1}));
+    if (up ? next.count > half : next.count < half) {
+      return slope;  // it is there more than once
+    }
+    at = next;
+  }
+  return low == high ? at.below : (at.below + at.above) / 2;
 }
 
 }  // namespace
@@ -39,6 +94,14 @@ void rank_columns(const float* tile, std::int64_t rows, std::int32_t* ranks) {
   }
 }
 
+template <typename Number>
+SlopeFinder::Scratch<Number>::Scratch(std::int64_t rows)
+    : slopes(static_cast<std::size_t>((rows + kParts - 1) / kParts * kParts)) {
+  for (std::int64_t d = 1 - rows; d < rows; ++d) {
+    reciprocals.push_back(d == 0 ? Number{0} : Number{1} / static_cast<Number>(d));
+  }
+}
+
 SlopeFinder::SlopeFinder(std::int64_t rows)
     : rows_(rows),
       outer_low_(static_cast<std::int32_t>((rows + 1) / 2)),
@@ -51,17 +114,12 @@ SlopeFinder::SlopeFinder(std::int64_t rows)
       counts_low_(levels_.size()),
       counts_high_(levels_.size()),
       column_(static_cast<std::size_t>(rows)),
-      slopes_(column_.size()) {
-  for (std::int64_t d = 1 - rows; d < rows; ++d) {
-    reciprocals_.push_back(d == 0 ? 0.0 : 1.0 / static_cast<double>(d));
-  }
-}
+      rough_(rows),
+      fine_(rows) {}
 
 void SlopeFinder::operator()(const float* sorted, double* slopes) {
   start(sorted);
-  for (int probe = 0;
-       probe < kMostProbes && undecided() > (kFewEnough + rows_ % 2 * kStraddling) * kLanes;
-       ++probe) {
+  for (int probe = 0; probe < kMostProbes && undecided() > kFewEnough * kLanes; ++probe) {
     count(sorted);
     narrow();
   }
@@ -81,22 +139,32 @@ std::int64_t SlopeFinder::undecided() const {
 void SlopeFinder::start(const float* sorted) {
   const std::int64_t half = rows_ / 2;
   const std::int64_t most = half + rows_ % 2;
-  for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-    const auto width = [&](std::int64_t i, std::int64_t steps) {
-      return sorted[(i + steps) * kLanes + lane] - sorted[i * kLanes + lane];
-    };
-    float densest = width(0, half);
-    bool flat = false;
-    for (std::int64_t i = 0; i + half < rows_; ++i) {
-      densest = std::min(densest, width(i, half));
-      flat = flat || (i + most < rows_ && width(i, most) == 0.0F);
+  float densest[kLanes];
+  std::int32_t equal[kLanes] = {};  // how often `most` steps lead to an equal value
+  std::ranges::fill(densest, std::numeric_limits<float>::infinity());
+  for (std::int64_t i = 0; i + half < rows_; ++i) {
+    const float* __restrict from = sorted + i * kLanes;
+    const float* __restrict to = from + half * kLanes;
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      const float width = to[lane] - from[lane];
+      densest[lane] = width < densest[lane] ? width : densest[lane];
     }
+  }
+  for (std::int64_t i = 0; i + most < rows_; ++i) {
+    const float* __restrict from = sorted + i * kLanes;
+    const float* __restrict to = from + most * kLanes;
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      equal[lane] += to[lane] == from[lane] ? 1 : 0;
+    }
+  }
+  for (std::int64_t lane = 0; lane < kLanes; ++lane) {
     Bracket& bracket = brackets_[static_cast<std::size_t>(lane)];
     bracket = {};
-    bracket.flat = flat;
-    bracket.probing = !flat && std::isfinite(width(0, rows_ - 1));
-    bracket.start = bracket.low = bracket.probing ? densest / static_cast<float>(half) : 0.0F;
-    bracket.below_high = flat ? 0 : static_cast<std::int32_t>(rows_);
+    bracket.flat = equal[lane] > 0;
+    bracket.probing =
+        !bracket.flat && std::isfinite(sorted[(rows_ - 1) * kLanes + lane] - sorted[lane]);
+    bracket.start = bracket.low = bracket.probing ? densest[lane] / static_cast<float>(half) : 0.0F;
+    bracket.below_high = bracket.flat ? 0 : static_cast<std::int32_t>(rows_);
     // Where the middle one is found for normally distributed values.
     bracket.probe = bracket.start * (1.0F + 1.7F / std::sqrt(static_cast<float>(rows_)));
   }
@@ -146,28 +214,35 @@ void SlopeFinder::narrow() {
       above[lane] += counts[lane] < inner_low_ ? 1 : 0;
     }
   }
+  std::int32_t is_low[kLanes] = {};  // -1 where the probe is a new end of the bracket
+  std::int32_t is_high[kLanes] = {};
   for (std::int64_t lane = 0; lane < kLanes; ++lane) {
     Bracket& bracket = brackets_[static_cast<std::size_t>(lane)];
     if (!bracket.probing) {
       continue;
     }
-    const auto keep_counts = [&](std::vector<std::int32_t>& to) {
-      for (std::int64_t i = lane; i < rows_ * kLanes; i += kLanes) {
-        to[static_cast<std::size_t>(i)] = counts_[static_cast<std::size_t>(i)];
-      }
-    };
     if (rows_ - above[lane] < outer_low_) {
       bracket.low = bracket.probe;
       bracket.has_low = true;
       bracket.below_low = at_most[lane];
-      keep_counts(counts_low_);
+      is_low[lane] = -1;
     } else if (at_most[lane] >= outer_high_) {
       bracket.high = bracket.probe;
       bracket.below_high = static_cast<std::int32_t>(rows_) - above[lane];
       bracket.has_high = true;
-      keep_counts(counts_high_);
+      is_high[lane] = -1;
     }
     choose_probe(bracket);
+  }
+  for (std::int64_t i = 0; i < rows_; ++i) {
+    const std::int32_t* __restrict counts = counts_.data() + i * kLanes;
+    std::int32_t* __restrict low = counts_low_.data() + i * kLanes;
+    std::int32_t* __restrict high = counts_high_.data() + i * kLanes;
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      // Not a choice, which GCC does not vectorise here.
+      low[lane] += (counts[lane] - low[lane]) & is_low[lane];
+      high[lane] += (counts[lane] - high[lane]) & is_high[lane];
+    }
   }
 }
 
@@ -200,55 +275,50 @@ double SlopeFinder::finish(const float* sorted, std::int64_t lane) {
     return 0.0;
   }
   for (std::int64_t i = 0; i < rows_; ++i) {
-    column_[static_cast<std::size_t>(i)] = static_cast<double>(sorted[i * kLanes + lane]);
+    column_[static_cast<std::size_t>(i)] = sorted[i * kLanes + lane];
   }
   std::int32_t below = 0;
   medians_.clear();
   for (std::int64_t i = 0; i < rows_; ++i) {
     const auto place = static_cast<std::size_t>(i * kLanes + lane);
-    if (counts_low_[place] >= inner_high_) {
+    const std::int32_t at_low = counts_low_[place];
+    const std::int32_t at_high = counts_high_[place];
+    if (at_low >= inner_high_) {
       ++below;
-    } else if (counts_high_[place] >= inner_low_) {
-      medians_.push_back(inner_median(i, bracket));
+    } else if (at_high >= inner_low_) {
+      const float share = static_cast<float>(inner_low_ - at_low) /
+                          static_cast<float>(std::max(1, at_high - at_low));
+      const float near = bracket.low + share * (bracket.high - bracket.low);
+      medians_.emplace_back(bracket.probing ? static_cast<double>(inner_median(i, near, rough_))
+                                            : inner_median(i, 0.0, fine_),
+                            i);
     }
   }
-  return middle_of(medians_, outer_low_ - 1 - below, outer_high_ - 1 - below);
+  const auto exact = [&](const auto& median) {
+    return bracket.probing ? inner_median(median->second, median->first, fine_) : median->first;
+  };
+  const auto place = medians_.begin() + (outer_high_ - 1 - below);
+  std::nth_element(medians_.begin(), place, medians_.end());
+  const double high = exact(place);
+  return outer_low_ == outer_high_
+             ? high
+             : 0.5 * (exact(std::max_element(medians_.begin(), place)) + high);
 }
 
-double SlopeFinder::inner_median(std::int64_t i, const Bracket& bracket) {
-  const double value = column_[static_cast<std::size_t>(i)];
-  const double* __restrict reciprocals = reciprocals_.data() + rows_ - 1 - i;
-  for (std::size_t j = 0; j < column_.size(); ++j) {
-    slopes_[j] = (column_[j] - value) * reciprocals[j];
+template <typename Number>
+Number SlopeFinder::inner_median(std::int64_t i, Number near, Scratch<Number>& scratch) {
+  const Number value = column_[static_cast<std::size_t>(i)];
+  const Number* __restrict reciprocals = scratch.reciprocals.data() + rows_ - 1 - i;
+  Number* __restrict slopes = scratch.slopes.data();
+  for (std::int64_t j = 0; j < rows_; ++j) {
+    slopes[j] =
+        (static_cast<Number>(column_[static_cast<std::size_t>(j)]) - value) * reciprocals[j];
   }
   // Slopes are not negative, so that its own place sorts below all others.
-  slopes_[static_cast<std::size_t>(i)] = -1.0;
-
-  // The middle slopes mostly lie in the bracket or next to it: order only what is inside. It is
-  // taken a little wider, for its ends were compared in float32.
-  const double low = 0.9999 * static_cast<double>(bracket.low);
-  const double high = bracket.has_high ? 1.0001 * static_cast<double>(bracket.high) : kInfinity;
-  near_.resize(column_.size() + 2);
-  double largest_below = -1.0;
-  double smallest_above = kInfinity;
-  std::size_t inside = 0;
-  std::int32_t below = 0;
-  for (const double slope : slopes_) {
-    near_[inside] = slope;
-    inside += static_cast<std::size_t>((slope > low ? 1 : 0) & (slope <= high ? 1 : 0));
-    below += slope <= low ? 1 : 0;
-    largest_below = std::max(largest_below, slope <= low ? slope : -1.0);
-    smallest_above = std::min(smallest_above, slope > high ? slope : kInfinity);
-  }
-  near_[inside++] = largest_below;
-  near_[inside++] = smallest_above;
-  near_.resize(inside);
-  const std::int32_t first = inner_low_ - below + 1;
-  const std::int32_t second = inner_high_ - below + 1;
-  if (first >= 0 && second < static_cast<std::int32_t>(inside)) {
-    return middle_of(near_, first, second);
-  }
-  return middle_of(slopes_, inner_low_, inner_high_);
+  slopes[i] = -1;
+  std::fill(slopes + rows_, slopes + std::ssize(scratch.slopes),
+            std::numeric_limits<Number>::infinity());
+  return median_near(near, inner_low_, inner_high_, scratch.slopes);
 }
 
 }  // namespace winnow

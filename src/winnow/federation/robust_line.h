@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "winnow/federation/robust_blocks.h"
@@ -18,8 +19,9 @@ void rank_columns(const float* tile, std::int64_t rows, std::int32_t* ranks);
 // It does not form all rows^2 slopes. For a number b, the slope between i and j is at most b
 // exactly when s_i - b i and s_j - b j are in the wrong order, so counting inversions tells which
 // inner medians are at most b. A few such probes leave a handful of inner medians around the middle
-// one, and only these are formed, in double precision. The probes compare in float32, so that an
-// inner median may end up on the wrong side of one that is equal to it but for float32 rounding.
+// one. Only these are formed, in float32 to put them in order, and the middle ones again in double
+// precision. So an inner median may end up on the wrong side of one that is equal to it but for
+// float32 rounding.
 //
 // Holds scratch memory: one object per thread.
 class SlopeFinder {
@@ -55,8 +57,17 @@ class SlopeFinder {
   void count(const float* sorted);
   void narrow();
   double finish(const float* sorted, std::int64_t lane);
-  // Of row i of column_.
-  double inner_median(std::int64_t i, const Bracket& bracket);
+  // What the inner medians of a column need, in float32 to order them, in double precision to form
+  // the middle ones.
+  template <typename Number>
+  struct Scratch {
+    explicit Scratch(std::int64_t rows);
+    std::vector<Number> reciprocals;  // 1 / d for d of 1 - rows to rows - 1
+    std::vector<Number> slopes;
+  };
+  // Of row i of column_; `near` is a guess of it.
+  template <typename Number>
+  Number inner_median(std::int64_t i, Number near, Scratch<Number>& scratch);
 
   std::int64_t rows_;
   // Which of the sorted numbers make a median, from 1: of the rows_ inner medians, and of the
@@ -68,11 +79,10 @@ class SlopeFinder {
   std::vector<std::int32_t> counts_;
   std::vector<std::int32_t> counts_low_;   // at the low end of the bracket
   std::vector<std::int32_t> counts_high_;  // at the high end
-  std::vector<double> reciprocals_;        // 1 / d for d of 1 - rows_ to rows_ - 1
-  std::vector<double> column_;
-  std::vector<double> slopes_;
-  std::vector<double> near_;
-  std::vector<double> medians_;
+  std::vector<float> column_;
+  Scratch<float> rough_;
+  Scratch<double> fine_;
+  std::vector<std::pair<double, std::int64_t>> medians_;  // with their rows
 };
 
 }  // namespace winnow

@@ -29,6 +29,7 @@ struct Setting {
   LayoutPtr layout = nullptr;   // of the model that is trained
   // Ground truth, filled in only for a method that is registered with Truth::clients.
   std::vector<std::int64_t> noisy_clients = {};
+  std::int64_t public_images = 0;  // images without labels that everybody has
 };
 
 // What a method's server side may use in a round: the fleet and the global model. It has no path to
@@ -40,6 +41,9 @@ struct Server {
   Json& notes;    // what the round's event and the live line should show, by name
   // How models do on the server's own validation set, on all lanes; empty where there is none.
   std::function<std::vector<Score>(const std::vector<State>& models)> validate = {};
+  // A fresh model of the run's network with values drawn from `seed`, for methods that train more
+  // than the global one.
+  std::function<State(std::uint64_t seed)> initial = {};
 };
 
 // What a method claims about its clients; the run layer measures it against the truth.
@@ -48,6 +52,13 @@ struct Findings {
   std::map<std::int64_t, double> noise_levels = {};  // estimated shares of wrong labels, by client
   // The numbers behind these claims, by name and client: "lid", "ncs", "expertise", ...
   std::map<std::string, std::map<std::int64_t, double>> scores = {};
+};
+
+// Which models a run measures on the test set, hashes and writes down.
+enum class Measured {
+  global,    // the server's
+  clients,   // those the clients keep as kOwnModel: the mean of their accuracies and losses
+  ensemble,  // the same, as one: the mean of their probabilities
 };
 
 // One object per run. Calls come in this order: declare, (Params::read), check, then load when a
@@ -62,6 +73,10 @@ class Method {
   virtual void check(const Setting& /*setting*/) const {}
   // How many rounds the run has; most methods take the experiment's number.
   virtual std::int64_t rounds(const Setting& setting) const { return setting.rounds; }
+  // Names of the networks of clients 0, 1, 2, ..., taken round and round; none: all have the
+  // experiment's. They see images of the size the experiment's network does.
+  virtual std::vector<std::string> networks() const { return {}; }
+  virtual Measured measured() const { return Measured::global; }
   // The client side, made after the parameters are read.
   virtual std::unique_ptr<ClientSide> client_side() const = 0;
   // Every kind of task and reply the method uses.

@@ -8,10 +8,13 @@
 #include "winnow/method/bulyan/bulyan.h"
 #include "winnow/method/clc/clc.h"
 #include "winnow/method/clipfl/clipfl.h"
+#include "winnow/method/coteaching/coteaching.h"
+#include "winnow/method/dividemix/dividemix.h"
 #include "winnow/method/fedavg/fedavg.h"
 #include "winnow/method/fedavgm/fedavgm.h"
 #include "winnow/method/fedcorr/fedcorr.h"
 #include "winnow/method/feddyn/feddyn.h"
+#include "winnow/method/fedlsr/fedlsr.h"
 #include "winnow/method/fedncl/fedncl.h"
 #include "winnow/method/fednova/fednova.h"
 #include "winnow/method/fedns/fedns.h"
@@ -20,12 +23,19 @@
 #include "winnow/method/fedrn/fedrn.h"
 #include "winnow/method/focus/focus.h"
 #include "winnow/method/geometric_median/geometric_median.h"
+#include "winnow/method/joint_optimisation/joint_optimisation.h"
 #include "winnow/method/krum/krum.h"
 #include "winnow/method/median/median.h"
 #include "winnow/method/method.h"
+#include "winnow/method/mixup/mixup.h"
+#include "winnow/method/moon/moon.h"
 #include "winnow/method/oracle/oracle.h"
 #include "winnow/method/power_of_choice/power_of_choice.h"
+#include "winnow/method/rhfl/rhfl.h"
+#include "winnow/method/rofl/rofl.h"
 #include "winnow/method/scaffold/scaffold.h"
+#include "winnow/method/sce/sce.h"
+#include "winnow/method/selfie/selfie.h"
 #include "winnow/method/trimmed_mean/trimmed_mean.h"
 
 namespace winnow {
@@ -65,6 +75,7 @@ Registry builtin_methods() {
   registry.add(fedadagrad_info());
   registry.add(scaffold_info());
   registry.add(feddyn_info());
+  registry.add(moon_info());
   registry.add(trimmed_mean_info());
   registry.add(median_info());
   registry.add(krum_info());
@@ -73,8 +84,17 @@ Registry builtin_methods() {
   registry.add(geometric_median_info());
   registry.add(arfl_info());
   registry.add(power_of_choice_info());
+  registry.add(rofl_info());
+  registry.add(rhfl_info());
+  registry.add(fedlsr_info());
   registry.add(focus_info());
   registry.add(clc_info());
+  registry.add(coteaching_info());
+  registry.add(joint_optimisation_info());
+  registry.add(selfie_info());
+  registry.add(dividemix_info());
+  registry.add(sce_info());
+  registry.add(mixup_info());
   registry.add(oracle_info());
   registry.add(fedns_oracle_flags_info());
   return registry;

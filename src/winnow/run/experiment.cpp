@@ -14,8 +14,8 @@
 namespace winnow {
 namespace {
 
-const std::vector<std::string> kTables{"data",  "federation", "validation", "noise",
-                                       "model", "train",      "method"};
+const std::vector<std::string> kTables{"data",  "federation", "validation", "public",
+                                       "noise", "model",      "train",      "method"};
 
 const Json& table_or_empty(const Json& tree, const char* key) {
   static const Json empty = Json::object();
@@ -120,6 +120,10 @@ Params declare(ModelOptions& options) {
   params.add("weights", options.weights, "safetensors file with the initial weights");
   params.add("resize", options.resize, "scale images to a square of this size; 0: the model's own")
       .range(0, 4096);
+  params
+      .add("projection", options.projection,
+           "width of a two-layer projection of the features before the head; 0: none")
+      .range(0, 65536);
   return params;
 }
 
@@ -135,6 +139,8 @@ Experiment parse_experiment(const Json& tree, const Registry& registry) {
   read_federation(tree, experiment.federation);
   declare(experiment.validation).read(table_or_empty(tree, "validation"), "validation");
   check(experiment.validation);
+  declare(experiment.public_images).read(table_or_empty(tree, "public"), "public");
+  check(experiment.public_images);
   read_noise(tree, experiment.noise);
   declare(experiment.model).read(table_or_empty(tree, "model"), "model");
   find_net(experiment.model.name);
@@ -150,6 +156,7 @@ Json Experiment::resolved() const {
   tree["federation"] = declare(copy.federation).values();
   tree["federation"]["partition"] = federation.partition.values();
   tree["validation"] = declare(copy.validation).values();
+  tree["public"] = declare(copy.public_images).values();
   if (!noise.empty()) {
     tree["noise"] = Json::array();
     for (const Noise& block : noise) {
@@ -221,6 +228,7 @@ void anchor_paths(Json& tree, const std::filesystem::path& folder) {
   };
   anchor("data", {"path", "list_test", "given_labels"});
   anchor("validation", {"path"});
+  anchor("public", {"path"});
   anchor("noise", {"file"});
   anchor("model", {"weights"});
 }

@@ -13,6 +13,7 @@
 #include "winnow/data/partition.h"
 #include "winnow/method/method.h"
 #include "winnow/noise/noise.h"
+#include "winnow/run/public_images.h"
 #include "winnow/run/validation.h"
 #include "winnow/train/options.h"
 
@@ -26,8 +27,9 @@ struct FederationOptions {
 
 struct ModelOptions {
   std::string name = "lenet5";
-  std::string weights;      // safetensors file to start from; empty: fresh values from the seed
-  std::int64_t resize = 0;  // square input size; 0: what the model was made for
+  std::string weights;          // safetensors file to start from; empty: fresh values from the seed
+  std::int64_t resize = 0;      // square input size; 0: what the model was made for
+  std::int64_t projection = 0;  // width of a projection before the head; 0: none
 };
 
 struct Experiment {
@@ -39,6 +41,7 @@ struct Experiment {
   DataOptions data;
   FederationOptions federation;
   ValidationOptions validation;
+  PublicOptions public_images;
   std::vector<Noise> noise;
   ModelOptions model;
   TrainOptions train;

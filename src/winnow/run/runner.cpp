@@ -84,6 +84,21 @@ void create_directory(const fs::path& directory, const Experiment& experiment) {
   }
 }
 
+// The measured models: the global one, or the clients' with names CLIENT/NAME.
+void save_models(const fs::path& path, const Session& session) {
+  if (session.measured() == Measured::global) {
+    save_state(path, session.global());
+    return;
+  }
+  TensorFile file;
+  for (const auto& [client, model] : session.engine().own_models()) {
+    for (const Slot& slot : model.layout->slots()) {
+      file.tensors[fmt::format("{}/{}", client, slot.name)] = model.view(slot);
+    }
+  }
+  save_tensors(path, file);
+}
+
 // Writes what a session produces into its directory.
 class Recorder {
  public:
@@ -146,7 +161,7 @@ class Recorder {
     save();
     // Once more: a run killed right after its last checkpoint has that, but not these metrics.
     write_metrics();
-    save_state(directory_ / "model.safetensors", session_.global());
+    save_models(directory_ / "model.safetensors", session_);
     Json summary = make_summary(session_);
     event({{"event", "finished"}, {"model_hash", summary.at("model_hash")}});
     events_->sync();

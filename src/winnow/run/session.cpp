@@ -9,7 +9,9 @@
 #include <thread>
 
 #include "winnow/base/error.h"
+#include "winnow/base/sha256.h"
 #include "winnow/engine/threads.h"
+#include "winnow/model/projected_net.h"
 #include "winnow/model/safetensors.h"
 #include "winnow/run/judge.h"
 
@@ -26,7 +28,9 @@ std::int64_t choose_lanes(std::int64_t wanted, at::Device device) {
 std::unique_ptr<LocalEngine> make_engine(const Experiment& experiment, const World& world,
                                          const Runtime& runtime, const std::atomic<bool>* stop) {
   use_one_thread_per_operation();
-  const NetInfo& net = find_net(experiment.model.name);
+  const NetInfo& plain = find_net(experiment.model.name);
+  const NetInfo net =
+      experiment.model.projection > 0 ? projected(plain, experiment.model.projection) : plain;
   LocalEngineOptions options;
   options.device = choose_device(runtime.device);
   options.lanes = choose_lanes(runtime.lanes, options.device);
@@ -35,6 +39,7 @@ std::unique_ptr<LocalEngine> make_engine(const Experiment& experiment, const Wor
   options.augment = world.data.augment;
   options.resize = experiment.model.resize > 0 ? experiment.model.resize : net.resize;
   options.seed = experiment.seed;
+  options.public_images = world.public_images;
   return std::make_unique<LocalEngine>(world.data, world.clients, net, experiment.train, options,
                                        stop);
 }
@@ -120,8 +125,13 @@ Session::Session(const Experiment& experiment, const Registry& registry, const R
     const auto& noisy = world_.ledger.noisy_clients();
     setting_.noisy_clients.assign(noisy.begin(), noisy.end());
   }
+  setting_.public_images = world_.public_images.defined() ? world_.public_images.size(0) : 0;
   method_ = make_method(experiment, registry, setting_);
-  engine_->serve(method_->client_side(), method_->schemas());
+  std::vector<NetInfo> networks;
+  for (const std::string& name : method_->networks()) {
+    networks.push_back(find_net(name));
+  }
+  engine_->serve(method_->client_side(), method_->schemas(), networks);
   rounds_ = method_->rounds(setting_);
   global_ = experiment.model.weights.empty()
                 ? engine_->initial_state(experiment.seed)
@@ -133,6 +143,28 @@ double Session::seconds() const {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
 }
 
+std::string Session::model_hash() const {
+  if (measured() == Measured::global) {
+    return hash(global_);
+  }
+  Sha256 all;
+  for (const auto& [client, model] : engine_->own_models()) {
+    all.update(fmt::format("{} {}\n", client, hash(model)));
+  }
+  return all.hex();
+}
+
+Score Session::evaluate() {
+  switch (measured()) {
+    case Measured::clients:
+      return engine_->evaluate_clients();
+    case Measured::ensemble:
+      return engine_->evaluate_ensemble();
+    default:
+      return engine_->evaluate(global_);
+  }
+}
+
 Session::Played Session::play() {
   const std::int64_t round = rounds_done();
   Archive before;
@@ -142,6 +174,7 @@ Session::Played Session::play() {
   Played played;
   try {
     Server server{setting_, *engine_, global_, played.notes};
+    server.initial = [this](std::uint64_t seed) { return engine_->initial_state(seed); };
     if (setting_.validation > 0) {
       server.validate = [this](const std::vector<State>& models) {
         return engine_->validate(models);
@@ -150,7 +183,7 @@ Session::Played Session::play() {
     method_->play(round, server);
     const bool due = (round + 1) % experiment_.eval_every == 0 || round + 1 == rounds_;
     if (due) {
-      const Score score = engine_->evaluate(global_);
+      const Score score = evaluate();
       played.record.accuracy = score.accuracy();
       played.record.loss = score.mean_loss();
     }
@@ -165,7 +198,7 @@ Session::Played Session::play() {
   played.record.round = round + 1;
   played.record.traffic = engine_->traffic();
   played.record.seconds = seconds();
-  played.record.hash = hash(global_);
+  played.record.hash = model_hash();
   if (const auto chosen = judge_selection(world_, engine_->memories(), changed)) {
     played.record.label_precision = chosen->label_precision;
     played.record.label_recall = chosen->label_recall;

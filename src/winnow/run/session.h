@@ -54,12 +54,19 @@ class Session {
   const Experiment& experiment() const { return experiment_; }
   const World& world() const { return world_; }
   const State& global() const { return global_; }
+  // The models that are measured: the global one, or the clients' own by client.
+  Measured measured() const { return method_->measured(); }
+  // A digest of those models; of the clients' it is the SHA-256 of lines "CLIENT HASH".
+  std::string model_hash() const;
   const History& history() const { return history_; }
   const LocalEngine& engine() const { return *engine_; }
   Findings findings() const { return method_->findings(); }
   double seconds() const;
 
  private:
+  // The measured models on the test set.
+  Score evaluate();
+
   Experiment experiment_;
   Setting setting_;
   World world_;

@@ -56,7 +56,7 @@ Json make_summary(const Session& session) {
                {"client_steps", traffic.client_steps},
                {"train_seconds", traffic.train_seconds},
                {"wall_seconds", session.seconds()},
-               {"model_hash", hash(session.global())},
+               {"model_hash", session.model_hash()},
                {"experiment_hash", experiment.hash()},
                {"ledger_hash", session.world().ledger.hash()},
                {"version", build_info::kVersion},

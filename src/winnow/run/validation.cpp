@@ -10,6 +10,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
+#include "winnow/data/fit.h"
 #include "winnow/data/image_files.h"
 #include "winnow/data/image_layouts.h"
 #include "winnow/noise/distortion.h"
@@ -104,14 +105,8 @@ void read_folder(const ValidationOptions& options, DataSet& data) {
     entry.label = classes[static_cast<std::size_t>(entry.label)];
   }
   data.validation = decode_images(entries, data.height());
-  if (data.channels() == 1) {
-    const at::Tensor weights = at::tensor({0.299, 0.587, 0.114}).view({1, 3, 1, 1});
-    data.validation.images = data.validation.images.to(at::kFloat)
-                                 .mul(weights.to(at::kFloat))
-                                 .sum(1, /*keepdim=*/true)
-                                 .round()
-                                 .to(at::kByte);
-  }
+  data.validation.images =
+      fit_images(data.validation.images, data.channels(), data.height(), data.width());
 }
 
 }  // namespace

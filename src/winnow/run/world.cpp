@@ -68,8 +68,9 @@ void keep_right_samples(const DataSet& data, const Ledger& ledger,
 
 World make_world(const Experiment& experiment) {
   DataSet data = load(experiment.data);
-  const std::vector<std::int64_t> samples =
-      make_validation(experiment.validation, experiment.seed, data);
+  std::vector<std::int64_t> samples = make_validation(experiment.validation, experiment.seed, data);
+  at::Tensor public_images =
+      take_public_images(experiment.public_images, experiment.seed, data, samples);
   Assignment assign = partition(experiment, samples, data);
   // Noise comes after the partition and touches only what clients see (spec: partitions).
   GivenLabels given =
@@ -84,7 +85,7 @@ World make_world(const Experiment& experiment) {
   if (experiment.truth == Truth::samples) {
     keep_right_samples(data, ledger, clients);
   }
-  return {std::move(data), std::move(clients), std::move(ledger)};
+  return {std::move(data), std::move(clients), std::move(ledger), std::move(public_images)};
 }
 
 }  // namespace winnow

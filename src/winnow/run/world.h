@@ -14,7 +14,8 @@ namespace winnow {
 struct World {
   DataSet data;
   std::vector<ClientData> clients;
-  Ledger ledger;  // ground truth, for metrics only; never handed to a method
+  Ledger ledger;                  // ground truth, for metrics only; never handed to a method
+  at::Tensor public_images = {};  // bytes, shaped as the data's; undefined where there are none
 };
 
 World make_world(const Experiment& experiment);

@@ -9,6 +9,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
+#include "winnow/train/adam.h"
 #include "winnow/train/loss.h"
 #include "winnow/train/sgd.h"
 
@@ -27,6 +28,13 @@ at::Tensor index_tensor(std::span<const std::int64_t> values, at::Device device)
   at::Tensor tensor = at::empty({static_cast<std::int64_t>(values.size())}, at::kLong);
   std::ranges::copy(values, tensor.data_ptr<std::int64_t>());
   return tensor.to(device);
+}
+
+Plan on_device(Plan plan, at::Device device) {
+  for (at::Tensor* part : {&plan.index, &plan.label, &plan.jitter, &plan.partner, &plan.lambda}) {
+    *part = part->defined() ? part->to(device) : *part;
+  }
+  return plan;
 }
 
 }  // namespace
@@ -60,8 +68,6 @@ void Lane::add_replica() {
   replica.net->weights().bind(replica.state.flat, replica.gradient);
   if (gpu_ != nullptr) {
     gpu_->add(replica.state);
-  } else {
-    replica.velocity = at::zeros_like(replica.gradient);
   }
   replicas_.push_back(std::move(replica));
 }
@@ -114,7 +120,11 @@ std::pair<std::int64_t, std::int64_t> Lane::head_range() const {
   return {weight.offset, weight.size + bias.size};
 }
 
-Batch Lane::make_batch(const Plan& plan, std::size_t number, bool entries) {
+State Lane::initial(std::uint64_t seed) const {
+  return replicas_.front().net->weights().initial(seed).to(feed_->device());
+}
+
+Batch Lane::make_batch(const Plan& plan, std::size_t number, bool entries, const Feed& feed) {
   const std::int64_t start = plan.batches[number].start;
   const std::int64_t size = plan.batches[number].size;
   const auto slice = [&](const at::Tensor& tensor) {
@@ -130,10 +140,11 @@ Batch Lane::make_batch(const Plan& plan, std::size_t number, bool entries) {
   } else {
     jitter = slice(jitter);
   }
-  Batch batch{.images = feed_->batch(index, jitter, input_), .labels = slice(plan.label)};
+  Batch batch{.images = feed.batch(index, jitter, input_), .labels = slice(plan.label)};
   if (entries) {
-    batch.entries = at::arange(start, start + size);
-    batch.step = at::full({1}, static_cast<std::int64_t>(number), at::kLong);
+    const auto longs = at::device(feed.device()).dtype(at::kLong);
+    batch.entries = at::arange(start, start + size, longs);
+    batch.step = at::full({1}, static_cast<std::int64_t>(number), longs);
   }
   if (plan.partner.defined()) {
     // Mixup, one lambda per batch (spec: label-noise A.3).
@@ -152,41 +163,55 @@ void Lane::step(Replica& replica, const Stepping& how, bool pulled) {
   const auto trained = [first = first, count = count](const at::Tensor& flat) {
     return flat.narrow(0, first, count);
   };
+  const auto moment = [&](at::Tensor& flat) {
+    if (!flat.defined()) {
+      flat = at::zeros_like(replica.gradient);
+    }
+    return trained(flat);
+  };
+  at::Tensor weights = trained(replica.state.flat);
+  at::Tensor gradient = trained(replica.gradient);
+  at::Tensor velocity = moment(replica.velocity);
+  ++replica.steps;
+  if (how.rule.drift.defined()) {
+    gradient.add_(trained(how.rule.drift));
+  }
+  if (how.adam) {
+    at::Tensor square = moment(replica.square);
+    adam_step(weights, gradient, velocity, square, {.lr = how.lr, .weight_decay = how.weight_decay},
+              replica.steps);
+    return;
+  }
   const SgdOptions options{.lr = how.lr,
                            .momentum = how.momentum,
                            .weight_decay = how.weight_decay,
                            .proximal = pulled ? how.rule.proximal : 0.0,
                            .pull = how.rule.pull};
-  at::Tensor weights = trained(replica.state.flat);
-  at::Tensor gradient = trained(replica.gradient);
-  at::Tensor velocity = trained(replica.velocity);
-  if (how.rule.drift.defined()) {
-    gradient.add_(trained(how.rule.drift));
-  }
   sgd_step(weights, gradient, velocity, pulled ? trained(replica.anchor) : at::Tensor(), options,
-           replica.fresh);
-  replica.fresh = false;
+           replica.steps == 1);
 }
 
-at::Tensor Lane::run_on_cpu(const Plan& plan, const Objective& objective, const Stepping& how) {
+at::Tensor Lane::run_one_by_one(const Plan& given, const Objective& objective, const Stepping& how,
+                                const Feed& feed) {
+  const Plan plan = on_device(given, feed.device());
   Models models{.nets = {}, .training = {.training = true, .dropout = &dropout_}};
   for (Replica& replica : replicas_) {
     models.nets.push_back(replica.net.get());
     replica.gradient.zero_();
   }
   const auto steps = static_cast<std::int64_t>(plan.batches.size());
-  at::Tensor losses = at::empty({steps}, at::kFloat);
+  at::Tensor losses = at::empty({steps}, at::device(feed.device()).dtype(at::kFloat));
   for (std::int64_t number = 0; number < steps; ++number) {
     check_stop();
     const auto place = static_cast<std::size_t>(number);
     const at::Tensor loss =
-        objective.loss(make_batch(plan, place, objective.reads_entries()), models);
+        objective.loss(make_batch(plan, place, objective.reads_entries(), feed), models);
     torch::autograd::backward({loss}, {});
     const bool spared = how.rule.spare_first_batch && plan.batches[place].opens_epoch;
     for (const std::size_t model : how.models) {
       step(replicas_[model], how, how.rule.proximal != 0.0 && !spared);
     }
-    losses.data_ptr<float>()[number] = *loss.data_ptr<float>();
+    losses.select(0, number).copy_(loss.detach());
   }
   return losses;
 }
@@ -202,16 +227,22 @@ void Lane::begin(const std::vector<State>& starts, const TrainKey& key) {
     Replica& replica = replicas_[i];
     replica.state.flat.copy_(starts[i].flat);
     replica.anchor = starts[i].flat;
-    replica.fresh = true;
+    replica.steps = 0;
   }
   if (gpu_ != nullptr) {
     gpu_->begin(starts.size());
   }
 }
 
-at::Tensor Lane::run(const Plan& plan, const Objective& objective, const Stepping& how) {
-  at::Tensor losses = gpu_ != nullptr ? gpu_->run(plan, objective, how, [this] { check_stop(); })
-                                      : run_on_cpu(plan, objective, how);
+at::Tensor Lane::run(const Plan& plan, const Objective& objective, const Stepping& how,
+                     const Feed* feed) {
+  if (how.adam && how.rule.proximal != 0.0) {
+    throw Error(ErrorKind::internal, "Adam takes no steps with a pull");
+  }
+  const bool captured = gpu_ != nullptr && !how.adam && feed == nullptr;
+  at::Tensor losses = captured
+                          ? gpu_->run(plan, objective, how, [this] { check_stop(); })
+                          : run_one_by_one(plan, objective, how, feed != nullptr ? *feed : *feed_);
   if (layout_->counters() > 0) {
     for (const std::size_t model : how.models) {
       replicas_[model].state.counters().add_(static_cast<std::int64_t>(plan.batches.size()));

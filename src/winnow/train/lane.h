@@ -70,14 +70,20 @@ class Lane {
   // of times with scoring calls in between, then model().
   // Model i starts as `starts[i]`, all with fresh optimisers; `key` seeds the dropout.
   void begin(const std::vector<State>& starts, const TrainKey& key);
-  // Takes every step of the plan and returns the loss of each, on the device.
-  at::Tensor run(const Plan& plan, const Objective& objective, const Stepping& how);
+  // Takes every step of the plan and returns the loss of each, on the device. `feed` gives other
+  // images than the lane's own. Steps of Adam and on such images are computed one by one, in
+  // float32; between two begin() they do not mix with captured ones.
+  at::Tensor run(const Plan& plan, const Objective& objective, const Stepping& how,
+                 const Feed* feed = nullptr);
   // The model as it is now, a copy.
   State model(std::size_t number = 0) const { return replicas_[number].state.clone(); }
   // A buffer of the lane's own on its device, at least `rows` rows of that shape; what it holds is
   // kept until a larger one is asked for. Objectives keep here what captured steps read and write.
   at::Tensor buffer(const std::string& name, std::int64_t rows,
                     const std::vector<std::int64_t>& row_shape, at::ScalarType type);
+
+  // Fresh values of the lane's network, on its device.
+  State initial(std::uint64_t seed) const;
 
   // Runs `work` on the lane's own stream of a GPU; on a CPU simply runs it.
   void on_stream(const std::function<void()>& work) const;
@@ -113,21 +119,27 @@ class Lane {
   const Feed& feed() const { return *feed_; }
   bool augment() const { return augment_; }
   const LayoutPtr& layout() const { return layout_; }
+  // Classes that the network tells apart.
+  std::int64_t classes() const {
+    return layout_->find(replicas_.front().net->head_name() + ".bias")->size;
+  }
 
  private:
   // A model on a CPU, or on a GPU what scores it.
   struct Replica {
     std::unique_ptr<Net> net;
-    State state;          // what the network's weights are views of
-    at::Tensor gradient;  // flat, parameters only
-    at::Tensor velocity;
+    State state;             // what the network's weights are views of
+    at::Tensor gradient;     // flat, parameters only
+    at::Tensor velocity;     // or Adam's mean; on a GPU only where steps are not captured
+    at::Tensor square = {};  // of Adam
     at::Tensor anchor = {};  // where it started from
-    bool fresh = true;       // no step taken yet
+    std::int64_t steps = 0;  // taken since begin()
   };
 
   void add_replica();
-  Batch make_batch(const Plan& plan, std::size_t number, bool entries);
-  at::Tensor run_on_cpu(const Plan& plan, const Objective& objective, const Stepping& how);
+  Batch make_batch(const Plan& plan, std::size_t number, bool entries, const Feed& feed);
+  at::Tensor run_one_by_one(const Plan& plan, const Objective& objective, const Stepping& how,
+                            const Feed& feed);
   void step(Replica& replica, const Stepping& how, bool pulled);
   // First value and number of values of the head inside the flat parameters.
   std::pair<std::int64_t, std::int64_t> head_range() const;

@@ -24,6 +24,8 @@ struct Stepping {
   double momentum = 0.0;
   double weight_decay = 0.0;
   LocalRule rule = {};
+  // Adam with its usual constants in place of SGD: `momentum` is not used, a pull is refused.
+  bool adam = false;
   std::vector<std::size_t> models = {0};  // those that take them; the others stay as they are
 };
 

@@ -1,0 +1,145 @@
+#include "winnow/method/dividemix/dividemix.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+
+#include "winnow/base/random.h"
+#include "winnow/method/dividemix/mix_loss.h"
+#include "winnow/method/dividemix/mix_plan.h"
+#include "winnow/method/fedrn/clean_set.h"
+#include "winnow/method/local_training.h"
+#include "winnow/train/loss.h"
+
+namespace winnow {
+namespace {
+
+// Remembers which samples the first network took for clean in the last epoch.
+class DivideMixClient final : public ClientSide {
+ public:
+  explicit DivideMixClient(const DivideMixOptions& options) : options_(options) {}
+
+  Message handle(const Message& task, ClientContext& context) const override {
+    context.options().mixup = 0.0;  // it mixes by itself
+    const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+    if (round < options_.warmup || context.size() == 0) {
+      return train_twins(task, context);
+    }
+    if (options_.epochs > 0) {
+      context.options().epochs = options_.epochs;
+    }
+    Lane& lane = context.lane();
+    lane.begin({task.get<State>("model"), task.get<State>("second")}, train_key(context, round));
+    for (std::int64_t epoch = 0; epoch < context.options().epochs; ++epoch) {
+      // Both split with the models the epoch begins with; each then trains on the other's split.
+      const std::array<std::vector<double>, 2> clean{split(1, context), split(0, context)};
+      for (std::size_t network = 0; network < 2; ++network) {
+        train_epoch(network, clean.at(network), round, epoch, context);
+      }
+      context.memory().selected = clean_mask(clean.front(), options_.threshold);
+    }
+    return twin_reply(finished_model(lane, 0), finished_model(lane, 1), context);
+  }
+
+ private:
+  static std::vector<double> split(std::size_t network, ClientContext& context) {
+    Lane& lane = context.lane();
+    const at::Tensor outputs = lane.logits(lane.feed(), context.local_set().samples,
+                                           context.options().eval_batch, {}, network);
+    const at::Tensor values =
+        losses(outputs, context.labels_tensor()).to(at::kDouble).cpu().contiguous();
+    const auto* first = values.data_ptr<double>();
+    return clean_probability({first, first + values.numel()});
+  }
+
+  void train_epoch(std::size_t network, const std::vector<double>& clean, std::int64_t round,
+                   std::int64_t epoch, ClientContext& context) const {
+    Lane& lane = context.lane();
+    const TrainOptions& train = context.options();
+    const Stepping how = stepping(train, round, {network});
+    const MixPlan made = make_mix_plan(
+        context.local_set(), clean,
+        {.batch_size = train.batch_size,
+         .alpha = options_.alpha,
+         .threshold = options_.threshold,
+         .augment = lane.augment()},
+        stream_key(context.seed(), "dividemix",
+                   {static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(context.id()),
+                    static_cast<std::uint64_t>(epoch), network}));
+    if (made.plan.batches.empty()) {
+      const Plan plan =
+          make_plan(context.local_set(), train, lane.augment(), train_key(context, round));
+      take_steps(plan.epoch(epoch, train.epochs), NetworkCrossEntropy(network, train), how,
+                 context);
+      return;
+    }
+    const MixBuffers buffers{
+        .clean = fill(lane, "dividemix.clean", made.clean),
+        .partner = fill(lane, "dividemix.partner", made.partner),
+        .lambda = fill(lane, "dividemix.lambda", made.lambda),
+        .weight = fill(lane, "dividemix.weight", weights(round, made.lambda.size(0)))};
+    take_steps(made.plan, MixObjective(buffers, network, made.unlabelled, options_.temperature),
+               how, context);
+  }
+
+  // Time passes with the batches of an epoch.
+  at::Tensor weights(std::int64_t round, std::int64_t steps) const {
+    at::Tensor result = at::empty({steps}, at::kFloat);
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const double t =
+          static_cast<double>(round) + static_cast<double>(step) / static_cast<double>(steps);
+      result.data_ptr<float>()[step] = static_cast<float>(
+          unlabelled_weight(t, options_.lambda_u, options_.warmup, options_.ramp));
+    }
+    return result;
+  }
+
+  DivideMixOptions options_;
+};
+
+}  // namespace
+
+void DivideMix::declare(Params& params) {
+  params.add("warmup", options_.warmup, "rounds at the start that train both models as FedAvg does")
+      .at_least(0)
+      .source("FedRN's comparison; FedCorr uses 20");
+  params.add("lambda_u", options_.lambda_u, "weight of the unlabelled part in the end")
+      .at_least(0)
+      .source("FedRN's comparison; FedCorr: 0 or 25 for CIFAR-10, 25 or 150 for CIFAR-100");
+  params.add("ramp", options_.ramp, "rounds after the warm-up until that weight is reached")
+      .at_least(0)
+      .source("paper");
+  params.add("temperature", options_.temperature, "guesses are raised to the power of its inverse")
+      .above(0)
+      .source("paper");
+  params.add("alpha", options_.alpha, "of Beta(alpha, alpha), which mixtures are drawn from")
+      .above(0)
+      .source("paper");
+  params.add("threshold", options_.threshold, "a clean sample has a probability above it")
+      .range(0, 1)
+      .source("paper");
+  params.add("epochs", options_.epochs, "local epochs after the warm-up; 0: train.epochs")
+      .at_least(0)
+      .source("FedCorr's comparison uses 20");
+}
+
+void DivideMix::check(const Setting& setting) const {
+  check_warmup(options_.warmup, setting);
+}
+
+std::unique_ptr<ClientSide> DivideMix::client_side() const {
+  return std::make_unique<DivideMixClient>(options_);
+}
+
+void DivideMix::play(std::int64_t round, Server& server) {
+  TwinMethod::play(round, server);
+  server.notes["phase"] = round < options_.warmup ? "warm-up" : "mix";
+}
+
+MethodInfo dividemix_info() {
+  return {"dividemix", "local trainer",
+          "two models that tell clean samples apart for each other and guess the other labels",
+          [] { return std::make_unique<DivideMix>(); }};
+}
+
+}  // namespace winnow

@@ -1,0 +1,128 @@
+#include "winnow/method/fedlsr/client.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "winnow/base/error.h"
+#include "winnow/base/random.h"
+#include "winnow/method/fedlsr/losses.h"
+#include "winnow/method/lane_table.h"
+#include "winnow/train/gpu_trainer.h"
+
+namespace winnow::fedlsr {
+namespace {
+
+at::Tensor knobs_of(Views views, const Plan& plan, const TrainKey& key) {
+  Stream stream(key.seed, "fedlsr views", key.round, key.client);
+  return draw_knobs(views, 2 * plan.entries(), stream).view({plan.entries(), 2, -1});
+}
+
+at::Tensor lambdas_of(const Plan& plan, const TrainKey& key) {
+  Stream stream(key.seed, "fedlsr lambda", key.round, key.client);
+  std::vector<float> lambdas(plan.batches.size());
+  for (float& lambda : lambdas) {
+    lambda = static_cast<float>(stream.beta(1.0, 1.0));
+  }
+  return at::tensor(lambdas);
+}
+
+}  // namespace
+
+void declare(Options& options, Params& params) {
+  params.add("gamma", options.gamma, "weight of the divergence between the two views")
+      .at_least(0)
+      .source("released notebook; ClipFL's comparison uses 0.25");
+  params
+      .add("warmup_share", options.warmup_share,
+           "share of the rounds over which gamma rises from 0")
+      .range(0, 1)
+      .source("released notebook");
+  params.add("lambda_e", options.lambda_e, "weight of the entropy")
+      .at_least(0)
+      .source("released notebook");
+  params
+      .add("views", options.views,
+           "how images are changed; auto: colour with three channels, else rotation")
+      .choices({"auto", "colour", "rotation"})
+      .source("released notebook: colour for CIFAR, rotation for MNIST");
+  params
+      .add("literal_ce", options.literal_ce,
+           "feed probabilities to the cross-entropy as if they were logits")
+      .source("released notebook");
+  params.add("literal_js", options.literal_js, "divide the divergence by the number of classes too")
+      .source("released notebook");
+  params
+      .add("literal_entropy", options.literal_entropy,
+           "entropy of a second softmax of the first view alone")
+      .source("spec: baselines 18; the notebook does");
+}
+
+Views views_for(const Options& options, std::int64_t channels) {
+  if (options.views == "colour" && channels != 3) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("method.views = \"colour\": expected images of 3 channels, these have "
+                            "{}",
+                            channels),
+                "use views = \"rotation\"");
+  }
+  const bool colour = options.views == "auto" ? channels == 3 : options.views == "colour";
+  return colour ? Views::colour : Views::rotation;
+}
+
+Objective::Objective(const Options& options, double gamma, const Plan& plan, const TrainKey& key,
+                     Lane& lane)
+    : options_(options),
+      views_(views_for(options, lane.feed().channels())),
+      scale_(lane.feed().scale()),
+      shift_(lane.feed().shift()),
+      knobs_(lane_table(lane, "fedlsr.knobs", knobs_of(views_, plan, key))),
+      lambdas_(lane_table(lane, "fedlsr.lambdas", lambdas_of(plan, key))),
+      gamma_(lane_table(lane, "fedlsr.gamma", at::tensor({static_cast<float>(gamma)}))) {}
+
+at::Tensor Objective::loss(const Batch& batch, const Models& models) const {
+  const std::int64_t size = batch.labels.size(0);
+  at::Tensor images;
+  {
+    const c10::NoGradGuard no_gradient;
+    const at::Tensor knobs = knobs_.index_select(0, batch.entries).transpose(0, 1);
+    images = make_views(views_, batch.images, knobs.reshape({2 * size, -1}), scale_, shift_);
+  }
+  const at::Tensor first = models.logits(0, images.narrow(0, 0, size));
+  const at::Tensor second = models.logits(0, images.narrow(0, size, size));
+  const at::Tensor lambda = lambdas_.index_select(0, batch.step);
+  const at::Tensor q = confident(first);
+  const at::Tensor other_q = confident(second);
+  return class_loss(sharpened(mixed(first, second, lambda)), batch.labels, options_.literal_ce) +
+         gamma_.select(0, 0) * divergence(q, other_q, options_.literal_js) +
+         options_.lambda_e * entropy(q, other_q, options_.literal_entropy);
+}
+
+std::string Objective::signature() const {
+  return fmt::format("fedlsr {} {} {} {} {}", options_.lambda_e, options_.literal_ce,
+                     options_.literal_js, options_.literal_entropy, views_ == Views::colour);
+}
+
+Message Client::handle(const Message& task, ClientContext& context) const {
+  const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+  TrainOptions& options = context.options();
+  options.mixup = 0.0;
+  Lane& lane = context.lane();
+  const TrainKey key{context.seed(), round, context.id()};
+  const Plan plan = make_plan(context.local_set(), options, lane.augment(), key, /*views=*/2);
+  lane.begin({task.get<State>("model")}, key);
+  lane.run(plan, Objective(options_, task.get<double>("gamma"), plan, key, lane),
+           {.lr = lr_in(options, round),
+            .momentum = options.momentum,
+            .weight_decay = options.weight_decay});
+  context.took(static_cast<std::int64_t>(plan.batches.size()));
+  State trained = lane.model();
+  wait_for(lane.feed().device());  // others may read the reply
+  return Message("train_done")
+      .set("model", std::move(trained))
+      .set("samples", static_cast<std::uint32_t>(context.size()));
+}
+
+}  // namespace winnow::fedlsr

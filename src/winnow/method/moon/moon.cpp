@@ -1,0 +1,77 @@
+#include "winnow/method/moon/moon.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "winnow/method/moon/contrast.h"
+
+namespace winnow {
+namespace {
+
+constexpr const char* kPrevious = "moon.previous";
+
+class MoonClient final : public ClientSide {
+ public:
+  MoonClient(double mu, double tau) : mu_(mu), tau_(tau) {}
+
+  Message handle(const Message& task, ClientContext& context) const override {
+    const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+    const State& received = task.get<State>("model");
+    const bool plain = mu_ == 0.0 || context.size() == 0;
+    State trained =
+        plain ? context.train(received, round, {}).state : train(received, round, context);
+    return Message("train_done")
+        .set("model", std::move(trained))
+        .set("samples", static_cast<std::uint32_t>(context.size()));
+  }
+
+ private:
+  State train(const State& received, std::int64_t round, ClientContext& context) const {
+    auto& tensors = context.memory().archive.tensors;
+    const auto known = tensors.find(kPrevious);
+    const State previous = known == tensors.end()
+                               ? received
+                               : State{received.layout, known->second.to(received.flat.device())};
+    const TrainOptions& options = context.options();
+    const TrainKey key{context.seed(), round, context.id()};
+    Lane& lane = context.lane();
+    const Plan plan = make_plan(context.local_set(), options, lane.augment(), key);
+    lane.begin({received, received, previous}, key);
+    lane.run(plan, moon::Objective(options, mu_, tau_),
+             {.lr = lr_in(options, round),
+              .momentum = options.momentum,
+              .weight_decay = options.weight_decay});
+    context.took(static_cast<std::int64_t>(plan.batches.size()));
+    State trained = lane.model();
+    // A model that diverged would spoil every later participation. On the host, so that any number
+    // of clients fits beside a GPU.
+    if (all_finite(trained)) {
+      tensors[kPrevious] = trained.flat.cpu();
+    }
+    return trained;
+  }
+
+  double mu_;
+  double tau_;
+};
+
+}  // namespace
+
+void Moon::declare(Params& params) {
+  params.add("mu", mu_, "weight of the contrastive term; 0 is FedAvg")
+      .at_least(0)
+      .source("spec: baselines 8; the paper tunes over 0.1, 1, 5, 10");
+  params.add("tau", tau_, "temperature of the similarities").above(0).source("paper");
+}
+
+std::unique_ptr<ClientSide> Moon::client_side() const {
+  return std::make_unique<MoonClient>(mu_, tau_);
+}
+
+MethodInfo moon_info() {
+  return {"moon", "base", "FedAvg with a contrast between the received and the previous model",
+          [] { return std::make_unique<Moon>(); }};
+}
+
+}  // namespace winnow

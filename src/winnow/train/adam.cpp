@@ -1,0 +1,28 @@
+#include "winnow/train/adam.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace winnow {
+
+void adam_step(at::Tensor& weights, at::Tensor& gradient, at::Tensor& mean, at::Tensor& square,
+               const AdamOptions& options, std::int64_t number) {
+  if (number == 1) {
+    mean.zero_();
+    square.zero_();
+  }
+  if (options.weight_decay != 0.0) {
+    gradient.add_(weights, options.weight_decay);
+  }
+  mean.mul_(options.beta1).add_(gradient, 1.0 - options.beta1);
+  square.mul_(options.beta2).addcmul_(gradient, gradient, 1.0 - options.beta2);
+  const auto steps = static_cast<double>(number);
+  const double mean_bias = 1.0 - std::pow(options.beta1, steps);
+  const double square_bias = 1.0 - std::pow(options.beta2, steps);
+  const at::Tensor scale = square.sqrt().div_(std::sqrt(square_bias)).add_(options.epsilon);
+  weights.addcdiv_(mean, scale, -options.lr / mean_bias);
+  gradient.zero_();
+}
+
+}  // namespace winnow

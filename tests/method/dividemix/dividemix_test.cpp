@@ -1,0 +1,253 @@
+#include "winnow/method/dividemix/dividemix.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "method/one_client.h"
+#include "winnow/method/dividemix/mix_loss.h"
+#include "winnow/method/dividemix/mix_plan.h"
+#include "winnow/method/fedrn/clean_set.h"
+#include "winnow/method/local_training.h"
+#include "winnow/stats/mixture.h"
+#include "winnow/train/soft_loss.h"
+
+namespace winnow {
+namespace {
+
+at::Tensor row(const std::vector<double>& values) {
+  return at::tensor(values, at::kDouble).view({1, -1});
+}
+
+void expect_row(const at::Tensor& actual, const std::vector<double>& expected) {
+  EXPECT_TRUE(at::allclose(actual, row(expected), 0.0, 1e-6)) << actual;
+}
+
+// spec: baselines 24
+TEST(DivideMix, MixtureOfLosses) {
+  const std::vector<double> losses{0, .1, .2, .3, .8, .9, 1};
+  const Mixture mixture = gmm2(losses, {.tol = 1e-2, .reg = 5e-4, .max_iter = 100});
+  EXPECT_EQ(mixture.iterations, 2);
+  EXPECT_NEAR(mixture.means[0], 0.15, 1e-4);
+  EXPECT_NEAR(mixture.means[1], 0.9, 1e-4);
+  EXPECT_NEAR(mixture.variances[0], 0.013, 1e-4);
+  EXPECT_NEAR(mixture.variances[1], 0.007167, 1e-4);
+  EXPECT_NEAR(mixture.weights[0], 4.0 / 7.0, 1e-4);
+  const std::vector<double> clean = clean_probability(losses);
+  for (std::size_t i = 0; i < 7; ++i) {
+    EXPECT_NEAR(clean[i], i < 4 ? 1.0 : 0.0, 1e-3);
+  }
+  EXPECT_EQ(clean_probability({.4, .4, .4}), (std::vector<double>{1, 1, 1})) << "all clean";
+}
+
+// spec: baselines 24
+TEST(DivideMix, SharpensAndRefines) {
+  expect_row(sharpen(row({.6, .3, .1}), 0.5), {.782609, .195652, .021739});
+  const at::Tensor trust = at::full({1}, 0.8, at::kDouble);
+  expect_row(refine(trust, row({0, 1, 0}), row({.6, .3, .1}), 1.0), {.12, .86, .02});
+  expect_row(refine(trust, row({0, 1, 0}), row({.6, .3, .1}), 0.5), {.019088, .980382, .000530});
+}
+
+// spec: baselines 24
+TEST(DivideMix, TheUnlabelledPartGainsWeightAfterTheWarmUp) {
+  EXPECT_EQ(unlabelled_weight(99.5, 25, 100, 16), 0.0);
+  EXPECT_EQ(unlabelled_weight(100, 25, 100, 16), 0.0);
+  EXPECT_EQ(unlabelled_weight(104, 25, 100, 16), 6.25);
+  EXPECT_EQ(unlabelled_weight(108, 25, 100, 16), 12.5);
+  EXPECT_EQ(unlabelled_weight(116, 25, 100, 16), 25.0);
+  EXPECT_EQ(unlabelled_weight(300, 25, 100, 16), 25.0);
+  EXPECT_EQ(unlabelled_weight(100, 25, 100, 0), 25.0) << "at once";
+}
+
+// One step of a network computed from its parts. Without augmentation both views are the same, and
+// this network's outputs do not depend on the batch.
+TEST(DivideMix, AStepMinimisesWhatTheSpecificationSays) {
+  for (const bool unlabelled : {true, false}) {
+    OneClient client({.lr = 0.0}, 12);
+    const std::vector<double> clean(12, 0.8);
+    std::vector<double> split = clean;
+    if (unlabelled) {
+      std::fill(split.begin() + 7, split.end(), 0.1);
+    }
+    const MixPlan made = make_mix_plan(client.set(), split, {.batch_size = 20}, 3);
+    const MixBuffers buffers{.clean = fill(client.lane, "clean", made.clean),
+                             .partner = fill(client.lane, "partner", made.partner),
+                             .lambda = fill(client.lane, "lambda", made.lambda),
+                             .weight = fill(client.lane, "weight", at::full({1}, 6.25F))};
+    client.lane.begin({client.initial(1), client.initial(2)}, {1, 2, 3});
+    const double measured =
+        client.lane.run(made.plan, MixObjective(buffers, 1, unlabelled, 0.5), {.models = {1}})
+            .item<double>();
+
+    client.lane.begin({client.initial(1), client.initial(2)}, {1, 2, 3});
+    const std::int64_t size = made.plan.entries();
+    const std::int64_t labelled = unlabelled ? size / 2 : size;
+    const auto predicted = [&](std::size_t network) {
+      const std::span<const std::int64_t> index(made.plan.index.data_ptr<std::int64_t>(),
+                                                static_cast<std::size_t>(size));
+      return client.lane.logits(client.feed, index, 99, {}, network).softmax(1);
+    };
+    at::Tensor targets = (predicted(0) + predicted(1)) / 2;
+    targets.narrow(0, 0, labelled)
+        .copy_(0.8 * one_hot_rows(made.plan.label.narrow(0, 0, labelled), 3) +
+               0.2 * predicted(1).narrow(0, 0, labelled));
+    targets = sharpen(targets, 0.5).repeat({2, 1});
+    at::Tensor buffer;
+    const at::Tensor images = client.feed.batch(made.plan.index, {}, buffer).repeat({2, 1, 1, 1});
+    const at::Tensor partner = made.partner.t().reshape({-1});
+    const double share = made.lambda.item<double>();
+    const auto mixed = [&](const at::Tensor& rows) {
+      return share * rows + (1 - share) * rows.index_select(0, partner);
+    };
+    client.lane.load(client.initial(2));
+    const at::Tensor outputs = client.lane.output(mixed(images));
+    targets = mixed(targets);
+    double expected = uniformity_penalty(outputs).item<double>();
+    double cross_entropy = 0.0;
+    double error = 0.0;
+    for (std::int64_t i = 0; i < 2 * size; ++i) {
+      const at::Tensor log_p = outputs[i].log_softmax(0);
+      if (i % size < labelled) {
+        cross_entropy -= (targets[i] * log_p).sum().item<double>();
+      } else {
+        error += (targets[i] - log_p.exp()).square().sum().item<double>();
+      }
+    }
+    expected += cross_entropy / static_cast<double>(2 * labelled);
+    expected += unlabelled ? 6.25 * error / static_cast<double>(2 * labelled * 3) : 0.0;
+    EXPECT_NEAR(measured, expected, 1e-4) << (unlabelled ? "both parts" : "labelled alone");
+  }
+}
+
+TEST(DivideMix, TheOtherNetworkHelpsAndStaysAsItIs) {
+  OneClient<NormNet> client({}, 12, true);
+  std::vector<double> split(12, 0.8);
+  split.back() = 0.1;
+  const MixPlan made = make_mix_plan(client.set(), split, {.batch_size = 4, .augment = true}, 3);
+  const MixBuffers buffers{.clean = fill(client.lane, "clean", made.clean),
+                           .partner = fill(client.lane, "partner", made.partner),
+                           .lambda = fill(client.lane, "lambda", made.lambda),
+                           .weight = fill(client.lane, "weight", at::full({3}, 25.0F))};
+  const auto trained = [&](const State& helper) {
+    client.lane.begin({client.initial(1), helper}, {1, 2, 3});
+    client.lane.run(made.plan, MixObjective(buffers, 0, true, 0.5), {.lr = 0.1});
+    EXPECT_EQ(hash(client.lane.model(1)), hash(helper));
+    return hash(client.lane.model(0));
+  };
+  EXPECT_NE(trained(client.initial(2)), trained(client.initial(3)));
+}
+
+TEST(DivideMix, WarmUpTrainsBothAsFedAvgDoes) {
+  OneClient<NormNet> client;
+  const State first = client.initial(1);
+  const State second = client.initial(2);
+  const Message reply = client.train(*make_with<DivideMix>({{"warmup", 4}}), 3, first, second);
+  EXPECT_EQ(model_hash(reply), hash(client.plain(first, 3)));
+  EXPECT_EQ(model_hash(reply, "second"), hash(client.plain(second, 3)));
+  EXPECT_EQ(client.steps, 12);
+  EXPECT_TRUE(client.memory.empty());
+}
+
+TEST(DivideMix, TrainsBothOnTheOthersSplitAfterIt) {
+  OneClient<NormNet> client({.epochs = 2, .batch_size = 4, .lr = 0.05}, 20, true);
+  const auto method = make_with<DivideMix>({{"warmup", 4}});
+  const State first = client.initial(1);
+  const State second = client.initial(2);
+  const Message reply = client.train(*method, 6, first, second);
+  EXPECT_NE(model_hash(reply), hash(first));
+  EXPECT_NE(model_hash(reply, "second"), hash(second));
+  EXPECT_TRUE(reply.get<State>("model").flat.isfinite().all().item<bool>());
+  ASSERT_TRUE(client.memory.selected.has_value());
+  EXPECT_EQ(client.memory.selected->size(), 20U);
+  EXPECT_GT(client.steps, 3);
+  EXPECT_LE(client.steps, 20);
+  EXPECT_TRUE(client.memory.archive.tensors.empty());
+
+  OneClient<NormNet> other({.epochs = 2, .batch_size = 4, .lr = 0.05}, 20, true);
+  other.train(*method, 5, second, first);
+  const Message again = other.train(*method, 6, first, second);
+  EXPECT_EQ(model_hash(again), model_hash(reply)) << "a used lane leaves no trace";
+  EXPECT_EQ(model_hash(again, "second"), model_hash(reply, "second"));
+}
+
+TEST(DivideMix, RemembersWhatTheFirstNetworkTookForClean) {
+  OneClient client({.epochs = 1, .batch_size = 4}, 20);
+  const State first = client.initial(1);
+  const State second = client.initial(2);
+  client.train(*make_with<DivideMix>({{"warmup", 0}}), 6, first, second);
+  client.lane.load(second);
+  const at::Tensor losses =
+      at::cross_entropy_loss(client.lane.logits(client.feed, client.held.samples, 20),
+                             at::tensor(client.held.given), {}, at::Reduction::None)
+          .to(at::kDouble)
+          .contiguous();
+  const auto* from = losses.data_ptr<double>();
+  EXPECT_EQ(*client.memory.selected, clean_mask(clean_probability({from, from + 20}), 0.5))
+      << "by the losses of the second";
+  EXPECT_GT(std::ranges::count(*client.memory.selected, false), 0);
+}
+
+TEST(DivideMix, WithoutACleanSampleAnEpochIsPlain) {
+  OneClient<NormNet> client;
+  const State first = client.initial(1);
+  const State second = client.initial(2);
+  const auto method = make_with<DivideMix>({{"warmup", 0}, {"threshold", 1.0}});
+  const Message reply = client.train(*method, 3, first, second);
+  EXPECT_EQ(model_hash(reply), hash(client.plain(first, 3)));
+  EXPECT_EQ(model_hash(reply, "second"), hash(client.plain(second, 3)));
+  EXPECT_EQ(*client.memory.selected, std::vector<bool>(12, true));
+}
+
+TEST(DivideMix, EqualLossesAreAllClean) {
+  OneClient client({.epochs = 1, .batch_size = 5});
+  const State zero = State::zeros(client.lane.layout());
+  client.train(*make_with<DivideMix>({{"warmup", 0}}), 3, zero, zero);
+  EXPECT_EQ(*client.memory.selected, std::vector<bool>(12, true));
+  EXPECT_EQ(client.steps, 6);
+}
+
+TEST(DivideMix, ASingleSampleAndADivergedModelAreNoError) {
+  OneClient alone({.epochs = 2, .batch_size = 5}, 1);
+  const auto method = make_with<DivideMix>({{"warmup", 0}});
+  alone.train(*method, 3, alone.initial(1), alone.initial(2));
+  EXPECT_EQ(alone.steps, 4);
+  OneClient client;
+  State broken = client.initial(1);
+  broken.flat.fill_(std::numeric_limits<float>::quiet_NaN());
+  const Message reply = client.train(*method, 3, client.initial(2), broken);
+  EXPECT_FALSE(reply.get<State>("second").flat.isfinite().all().item<bool>());
+}
+
+TEST(DivideMix, HasEpochsOfItsOwnAfterTheWarmUp) {
+  OneClient client({.epochs = 2, .batch_size = 5});
+  const auto method = make_with<DivideMix>({{"warmup", 3}, {"epochs", 4}, {"threshold", 1.0}});
+  client.train(*method, 2, client.initial(1), client.initial(2));
+  EXPECT_EQ(client.steps, 2 * 2 * 3);
+  client.train(*method, 3, client.initial(1), client.initial(2));
+  EXPECT_EQ(client.steps, 2 * 4 * 3);
+}
+
+TEST(DivideMix, NotesItsPhase) {
+  FakeFleet fleet({5}, [](std::int64_t, const Message& task) {
+    return Message("train_done")
+        .set("model", task.get<State>("model"))
+        .set("second", task.get<State>("second"))
+        .set("samples", std::uint32_t{5});
+  });
+  const Setting setting{.seed = 4, .rounds = 9, .clients = 1, .fraction = 1.0, .classes = 3};
+  State global = state_of({1});
+  Json notes = Json::object();
+  Server server{setting, fleet, global, notes};
+  server.initial = [](std::uint64_t) { return state_of({2}); };
+  const auto method = make_with<DivideMix>({{"warmup", 2}});
+  method->play(1, server);
+  EXPECT_EQ(notes["phase"], "warm-up");
+  method->play(2, server);
+  EXPECT_EQ(notes["phase"], "mix");
+  EXPECT_EQ(error_kind([&] { method->check({.rounds = 2}); }), ErrorKind::experiment);
+}
+
+}  // namespace
+}  // namespace winnow
