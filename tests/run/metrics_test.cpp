@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <limits>
+#include <set>
 
 #include "winnow/base/random.h"
 #include "winnow/base/text.h"
@@ -85,6 +88,37 @@ TEST(Metrics, CsvLeavesWhatWasNotMeasuredEmpty) {
             "1,,,10,0,0,0,0.000,,\n"
             "2,0.25,,20,400,300,7,2.000,0.5,0.75\n");
   EXPECT_EQ(split(metrics_csv({}), '\n').size(), 2U);
+}
+
+// What pandas.read_csv needs to find columns of numbers by itself.
+TEST(Metrics, CsvIsAPlainTableOfNumbers) {
+  History history = history_of({std::nullopt, 1.0, 1e-9, 1.0 / 3.0, 0.0});
+  history[1].loss = std::numeric_limits<double>::quiet_NaN();
+  history[2].loss = 1e22;
+  history[2].seconds = 123456.7891;
+  history[3].traffic.bytes_up = std::numeric_limits<std::int64_t>::max();
+  history[4].label_precision = 0.5;
+  const std::string csv = metrics_csv(history);
+  EXPECT_EQ(csv.find_first_of("\"'# \t\r;"), std::string::npos);
+  std::vector<std::string> lines = split(csv, '\n');
+  EXPECT_EQ(lines.back(), "") << "the last line is ended, too";
+  lines.pop_back();
+  const std::vector<std::string> names = split(lines.at(0), ',');
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+  EXPECT_EQ(lines.at(0) + "\n", metrics_csv({})) << "columns do not depend on what was measured";
+  for (std::size_t line = 1; line < lines.size(); ++line) {
+    const std::vector<std::string> cells = split(lines[line], ',');
+    EXPECT_EQ(cells.size(), names.size());
+    EXPECT_EQ(cells.at(0), std::to_string(line));
+    for (const std::string& cell : cells) {
+      double number = 0.0;
+      const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+      EXPECT_TRUE(cell.empty() || (error == std::errc() && *end == '\0' && std::isfinite(number)))
+          << cell;
+    }
+  }
+  // Every digit of a measurement is there.
+  EXPECT_EQ(std::stod(split(lines.at(4), ',').at(1)), 1.0 / 3.0);
 }
 
 TEST(Metrics, ARecordSurvivesJson) {

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "run/small_run.h"
+#include "winnow/base/sha256.h"
 #include "winnow/model/safetensors.h"
 #include "winnow/noise/ledger.h"
 
@@ -78,10 +79,10 @@ TEST(Runner, AFinishedRunLeavesItsDirectoryComplete) {
   const RunOutcome outcome = start(experiment, directory);
   EXPECT_FALSE(outcome.interrupted);
   EXPECT_EQ(outcome.rounds_done, 4);
-  EXPECT_THAT(
-      names_in(directory),
-      ElementsAre("checkpoint", "events.jsonl", "experiment.toml", "findings.json", "ledger.jsonl",
-                  "lock", "metrics.csv", "model.safetensors", "partition.json", "summary.json"));
+  EXPECT_THAT(names_in(directory),
+              ElementsAre("checkpoint", "events.jsonl", "events.out.tfevents.0.winnow",
+                          "experiment.toml", "findings.json", "ledger.jsonl", "lock", "metrics.csv",
+                          "model.pt", "model.safetensors", "partition.json", "summary.json"));
   EXPECT_THAT(names_in(directory / "checkpoint"), ElementsAre("round-000000004.safetensors"));
   EXPECT_THAT(names_in(directory.parent_path()), ElementsAre("run")) << "no temporary folder";
   EXPECT_EQ(read_run_experiment(directory, methods()).hash(), experiment.hash());
@@ -263,6 +264,46 @@ TEST(Runner, AChangedExperimentIsRefused) {
                 HasSubstr("was made under another experiment | restore the run's experiment.toml"));
   }
   write_file_whole(folder / "run/experiment.toml", text);
+  EXPECT_EQ(resume(folder / "run").rounds_done, 4);
+}
+
+TEST(Runner, AModelIsTheStartOfAnotherRun) {
+  const TestFolder folder;
+  const Json first = start(small({"rounds=1"}), folder / "first").summary;
+  const std::string set = "model.weights=" + (folder / "first/model.safetensors").string();
+  // Without a step the first evaluation measures the weights of the file.
+  start(small({"rounds=1", "train.lr=0", set}), folder / "second");
+  const History history = read_history(folder / "second");
+  EXPECT_EQ(history.at(0).accuracy, first.at("last").get<double>());
+  const Json started =
+      Json::parse(split(read_file(folder / "second/events.jsonl"), '\n').at(0)).at("weights");
+  EXPECT_EQ(started.at("sha256"), sha256_hex(read_file(folder / "first/model.safetensors")));
+  EXPECT_TRUE(started.at("left_fresh").empty());
+}
+
+TEST(Runner, AHeadForOtherClassesStartsFreshAndTheLogSaysSo) {
+  const TestFolder folder;
+  start(small({"rounds=1", "data.classes=3"}), folder / "first");
+  const std::string set = "model.weights=" + (folder / "first/model.safetensors").string();
+  start(small({"rounds=1", set}), folder / "second");
+  const Json started = Json::parse(split(read_file(folder / "second/events.jsonl"), '\n').at(0));
+  EXPECT_EQ(started.at("weights").at("left_fresh").dump(), R"(["fc3.weight","fc3.bias"])");
+}
+
+TEST(Runner, AChangedWeightFileIsRefused) {
+  const TestFolder folder;
+  const fs::path weights = folder / "w.safetensors";
+  save_state(weights, Session(small({"seed=2"}), methods(), on_cpu(), nullptr).global());
+  const std::string content = read_file(weights);
+  start_and_stop(remembering({"model.weights=" + weights.string()}), folder / "run", 6);
+  save_state(weights, Session(small({"seed=3"}), methods(), on_cpu(), nullptr).global());
+  const std::string events = read_file(folder / "run/events.jsonl");
+  EXPECT_EQ(error_text([&] { resume(folder / "run"); }),
+            "model.weights = \"" + weights.string() +
+                "\": the file is not the one that the run was started from | restore the file, or "
+                "start a new run with --out");
+  EXPECT_EQ(read_file(folder / "run/events.jsonl"), events) << "nothing is touched";
+  write_file_whole(weights, content);
   EXPECT_EQ(resume(folder / "run").rounds_done, 4);
 }
 

@@ -178,7 +178,8 @@ TEST(Session, AWeightFileThatDoesNotFitIsNamed) {
   save_state(folder / "w.safetensors", state_of({1.0F}));
   const std::string set = "model.weights=" + (folder / "w.safetensors").string();
   EXPECT_THAT(error_text([&] { Session(small({set}), methods(), on_cpu(), nullptr); }),
-              HasSubstr((folder / "w.safetensors").string()));
+              HasSubstr((folder / "w.safetensors").string() +
+                        " does not fit the model: \"w\" is unknown; \"conv1.weight\" is missing"));
   EXPECT_THAT(error_text([&] {
                 Session(small({"model.weights=/no/w.safetensors"}), methods(), on_cpu(), nullptr);
               }),

@@ -10,6 +10,7 @@
 #include "winnow/data/catalog.h"
 #include "winnow/data/partition.h"
 #include "winnow/model/net.h"
+#include "winnow/model/script_net.h"
 #include "winnow/noise/distortion.h"
 #include "winnow/noise/noise.h"
 
@@ -106,6 +107,8 @@ std::vector<Json> find_all(const std::string& name, const Registry& registry,
       return json;
     });
   }
+  consider(kTorchScript,
+           [&] { return description("model", kTorchScript, kTorchScriptSummary, {}); });
   for (const DataSetInfo& info : data_sets()) {
     consider(info.name, [&] {
       Json json = description("data set", info.name, info.summary, {});

@@ -8,6 +8,7 @@
 #include "winnow/data/catalog.h"
 #include "winnow/data/partition.h"
 #include "winnow/model/net.h"
+#include "winnow/model/script_net.h"
 #include "winnow/noise/distortion.h"
 #include "winnow/noise/noise.h"
 
@@ -33,6 +34,11 @@ Json list_models() {
                     {"classes", shape.classes},
                     {"summary", info.summary}});
   }
+  list.push_back({{"name", kTorchScript},
+                  {"parameters", nullptr},
+                  {"input", nullptr},
+                  {"classes", nullptr},
+                  {"summary", kTorchScriptSummary}});
   return list;
 }
 
@@ -103,7 +109,9 @@ void print_rows(const Json& list, int width) {
   for (const Json& entry : list) {
     std::vector<std::string> row;
     for (const auto& [key, value] : entry.items()) {
-      row.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+      row.push_back(value.is_null()     ? "-"
+                    : value.is_string() ? value.get<std::string>()
+                                        : value.dump());
     }
     rows.push_back(std::move(row));
   }

@@ -1,6 +1,7 @@
 #include "winnow/cli/progress.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -69,6 +70,10 @@ void Progress::started(const Session& session) {
                    session.rounds(), session.engine().lanes(),
                    session.engine().lanes() == 1 ? "lane" : "lanes",
                    session.engine().device().str()));
+  if (const auto& fresh = session.weight_source().left_fresh; !fresh.empty()) {
+    tell(fmt::format("model.weights is for other classes: {} start fresh\n",
+                     fmt::join(fresh, " and ")));
+  }
   if (first_round_ > 0) {
     tell(fmt::format("continuing after round {}\n", first_round_));
   }

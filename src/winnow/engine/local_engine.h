@@ -66,6 +66,7 @@ class LocalEngine : public Fleet {
   std::vector<Score> validate(const std::vector<State>& models);
   State initial_state(std::uint64_t seed) const;
   const LayoutPtr& layout() const { return lanes_.front()->layout(); }
+  const std::string& head_name() const { return prototype_->head_name(); }
   // Those that work at a time now.
   std::int64_t lanes() const { return choice_.lanes(); }
   bool lanes_settled() const { return choice_.settled(); }

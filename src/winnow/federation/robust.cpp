@@ -56,7 +56,8 @@ std::vector<double> mean_of_block(const ModelRows& rows, std::span<const double>
 void mean_of_sorted(std::span<const std::int32_t> keys, std::int64_t per_end, double* mean) {
   const std::int32_t* key = keys.data() + per_end * kLanes;
   const std::int32_t* last = keys.data() + (std::ssize(keys) - per_end * kLanes);
-  const auto kept = static_cast<double>((last - key) / kLanes);
+  const std::int64_t rows = (last - key) / kLanes;
+  const auto kept = static_cast<double>(rows);
   double sum[kLanes];
   std::transform(key, key + kLanes, sum, value_of);
   for (key += kLanes; key != last; key += kLanes) {

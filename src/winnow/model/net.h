@@ -76,7 +76,7 @@ struct Pass {
   const at::Generator* dropout = nullptr;  // where dropout masks come from, when training
 };
 
-// Every network of the zoo is a feature extractor followed by one linear head.
+// A network is a feature extractor followed by one linear head.
 // Not thread-safe: a lane owns its network.
 class Net {
  public:
@@ -85,7 +85,8 @@ class Net {
   // Normalised float images [batch, channels, height, width] to the head's input [batch, d].
   virtual at::Tensor features(const at::Tensor& images, const Pass& pass) const = 0;
   at::Tensor logits(const at::Tensor& features) const;
-  at::Tensor forward(const at::Tensor& images, const Pass& pass) const {
+  // logits(features(images)); the one pass that a network without features of its own has, too.
+  virtual at::Tensor forward(const at::Tensor& images, const Pass& pass) const {
     return logits(features(images, pass));
   }
 
@@ -98,6 +99,9 @@ class Net {
   // Declares the head; every constructor calls it once.
   void declare_head(const std::string& name, std::int64_t in, std::int64_t out, Init weight,
                     Init bias);
+  // Its tensors, for networks whose code is not over Weights; null before declare_head().
+  const at::Tensor* head_weight() const { return head_weight_; }
+  const at::Tensor* head_bias() const { return head_bias_; }
 
   Weights weights_;
 

@@ -39,18 +39,13 @@ struct Dtype {
 };
 
 // Widest first, so that in files of ours every tensor is aligned.
-constexpr std::array<Dtype, 5> kDtypes{{{"F64", at::kDouble, 8},
+constexpr std::array<Dtype, 7> kDtypes{{{"F64", at::kDouble, 8},
                                         {"I64", at::kLong, 8},
                                         {"F32", at::kFloat, 4},
                                         {"I32", at::kInt, 4},
+                                        {"F16", at::kHalf, 2},
+                                        {"BF16", at::kBFloat16, 2},
                                         {"U8", at::kByte, 1}}};
-
-// A name as it may safely appear in a message, whatever a file calls its tensors.
-std::string quoted(const std::string& name) {
-  constexpr std::size_t kLongest = 100;
-  const std::string shown = name.size() <= kLongest ? name : name.substr(0, kLongest) + "...";
-  return Header(shown).dump(-1, ' ', true, Header::error_handler_t::replace);
-}
 
 // One file being read; every fault ends in `fail`.
 class Reader {
@@ -122,7 +117,7 @@ class Reader {
       } else if (event == Header::parse_event_t::key) {
         const auto& key = value.get_ref<const std::string&>();
         if (!seen[level - 1].insert(key).second) {
-          fail(fmt::format("its header has the key {} twice", quoted(key)));
+          fail(fmt::format("its header has the key {} twice", quoted_name(key)));
         }
       }
       return true;
@@ -146,7 +141,7 @@ class Reader {
     Metadata metadata;
     for (const auto& [key, text] : value.items()) {
       if (!text.is_string()) {
-        fail(fmt::format("__metadata__ has a value for {} that is not a string", quoted(key)));
+        fail(fmt::format("__metadata__ has a value for {} that is not a string", quoted_name(key)));
       }
       metadata.emplace(key, text.get<std::string>());
     }
@@ -154,7 +149,7 @@ class Reader {
   }
 
   Entry read_entry(const std::string& name, const Header& value) const {
-    const std::string tensor = "tensor " + quoted(name);
+    const std::string tensor = "tensor " + quoted_name(name);
     if (!value.is_object() || value.size() != 3 || !value.contains("dtype") ||
         !value.contains("shape") || !value.contains("data_offsets")) {
       fail(tensor + " does not have exactly dtype, shape and data_offsets");
@@ -185,8 +180,9 @@ class Reader {
                             ? std::ranges::find(kDtypes, value.get<std::string>(), &Dtype::name)
                             : kDtypes.end();
     if (found == kDtypes.end()) {
-      const std::string shown = value.is_string() ? quoted(value.get<std::string>()) : "this";
-      fail(fmt::format("{}: dtype {} is not one of F64, I64, F32, I32, U8", tensor, shown));
+      const std::string shown = value.is_string() ? quoted_name(value.get<std::string>()) : "this";
+      fail(fmt::format("{}: dtype {} is not one of F64, I64, F32, I32, F16, BF16, U8", tensor,
+                       shown));
     }
     return found;
   }
@@ -226,7 +222,7 @@ class Reader {
     std::uint64_t position = 0;
     for (const Entry* entry : order) {
       if (entry->begin != position) {
-        fail(fmt::format("tensor {} {}", quoted(entry->name),
+        fail(fmt::format("tensor {} {}", quoted_name(entry->name),
                          entry->begin < position ? "overlaps another one"
                                                  : "follows bytes that belong to no tensor"));
       }
@@ -266,8 +262,8 @@ std::vector<Outgoing> outgoing(const TensorFile& file) {
     const auto* dtype = std::ranges::find(kDtypes, tensor.scalar_type(), &Dtype::type);
     if (dtype == kDtypes.end() || name == kMetadata) {
       throw Error(ErrorKind::internal,
-                  fmt::format("tensor {} of type {} cannot be saved as safetensors", quoted(name),
-                              at::toString(tensor.scalar_type())));
+                  fmt::format("tensor {} of type {} cannot be saved as safetensors",
+                              quoted_name(name), at::toString(tensor.scalar_type())));
     }
     items.push_back({&name, dtype, tensor.to(at::kCPU).contiguous(), tensor.nbytes()});
   }
@@ -276,6 +272,16 @@ std::vector<Outgoing> outgoing(const TensorFile& file) {
 }
 
 }  // namespace
+
+std::string quoted_name(const std::string& name) {
+  constexpr std::size_t kLongest = 100;
+  const std::string shown = name.size() <= kLongest ? name : name.substr(0, kLongest) + "...";
+  return Header(shown).dump(-1, ' ', true, Header::error_handler_t::replace);
+}
+
+std::string_view dtype_name(at::ScalarType type) {
+  return std::ranges::find(kDtypes, type, &Dtype::type)->name;
+}
 
 std::string encode_tensors(const TensorFile& file) {
   const std::vector<Outgoing> items = outgoing(file);
@@ -347,21 +353,20 @@ State load_state(const std::filesystem::path& path, LayoutPtr layout) {
     known.insert(slot.name);
     const auto found = file.tensors.find(slot.name);
     if (found == file.tensors.end()) {
-      fail(fmt::format("tensor {} is missing", quoted(slot.name)));
+      fail(fmt::format("tensor {} is missing", quoted_name(slot.name)));
     }
     const at::Tensor& tensor = found->second;
     const at::ScalarType type = slot.kind == SlotKind::counter ? at::kLong : at::kFloat;
     if (tensor.sizes() != slot.shape || tensor.scalar_type() != type) {
-      fail(fmt::format("tensor {} is {} {}, expected {} {}", quoted(slot.name),
-                       std::ranges::find(kDtypes, tensor.scalar_type(), &Dtype::type)->name,
-                       tensor.sizes().vec(), std::ranges::find(kDtypes, type, &Dtype::type)->name,
+      fail(fmt::format("tensor {} is {} {}, expected {} {}", quoted_name(slot.name),
+                       dtype_name(tensor.scalar_type()), tensor.sizes().vec(), dtype_name(type),
                        slot.shape));
     }
     state.view(slot).copy_(tensor);
   }
   for (const auto& [name, tensor] : file.tensors) {
     if (!known.contains(name)) {
-      fail(fmt::format("tensor {} is unknown to the model", quoted(name)));
+      fail(fmt::format("tensor {} is unknown to the model", quoted_name(name)));
     }
   }
   return state;

@@ -19,7 +19,7 @@ namespace winnow {
 using Metadata = std::map<std::string, std::string>;
 
 // The content of one file. Tensors are contiguous and on the CPU after reading; float32 (F32),
-// float64 (F64), int64 (I64), int32 (I32) and uint8 (U8) are known.
+// float64 (F64), float16 (F16), bfloat16 (BF16), int64 (I64), int32 (I32) and uint8 (U8) are known.
 struct TensorFile {
   std::map<std::string, at::Tensor> tensors;
   Metadata metadata;
@@ -32,6 +32,12 @@ std::string encode_tensors(const TensorFile& file);
 // Trusts nothing in `bytes`: any fault is an Error(kind data) that begins with `source`, the name
 // of the file, and allocates no more than the bytes themselves justify.
 TensorFile decode_tensors(std::string_view bytes, const std::string& source);
+
+// A name as it may safely appear in a message, whatever a file calls its tensors.
+std::string quoted_name(const std::string& name);
+
+// The format's name of a dtype, one of those above.
+std::string_view dtype_name(at::ScalarType type);
 
 void save_tensors(const std::filesystem::path& path, const TensorFile& file);
 TensorFile load_tensors(const std::filesystem::path& path);

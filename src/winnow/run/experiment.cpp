@@ -9,6 +9,7 @@
 #include "winnow/base/sha256.h"
 #include "winnow/base/text.h"
 #include "winnow/model/net.h"
+#include "winnow/model/script_net.h"
 #include "winnow/run/toml.h"
 
 namespace winnow {
@@ -69,6 +70,29 @@ void read_method(const Json& tree, const Registry& registry, Experiment& experim
   experiment.method_params = params.values();
 }
 
+void check(const ModelOptions& model) {
+  if (model.name != kTorchScript) {
+    find_net(model.name);
+  }
+  if (model.name == kTorchScript && model.path.empty()) {
+    throw Error(ErrorKind::experiment, "model.path = \"\": expected the network's TorchScript file",
+                "write it in Python with torch.jit.script(model).save(path)");
+  }
+  if (model.name != kTorchScript && !model.path.empty()) {
+    throw Error(
+        ErrorKind::experiment,
+        fmt::format("model.path = \"{}\": only the model {} has a file", model.path, kTorchScript),
+        fmt::format("set model.name = \"{}\", or use model.weights for weights to start from",
+                    kTorchScript));
+  }
+  if (model.name == kTorchScript && model.projection > 0) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("model.projection = {}: a {} model brings all its layers itself",
+                            model.projection, kTorchScript),
+                "write the projection into the module's features(x)");
+  }
+}
+
 // Paths inside an experiment are meant from here or from where the file lies; made absolute, they
 // still hold when the run is resumed from another folder. "~/..." is left to who opens it.
 void anchor_path(Json& table, const char* key, const std::filesystem::path& folder) {
@@ -117,6 +141,7 @@ Params declare(FederationOptions& options) {
 Params declare(ModelOptions& options) {
   Params params;
   params.add("name", options.name, "network, one of `winnow list models`");
+  params.add("path", options.path, "torchscript: the file that holds the network");
   params.add("weights", options.weights, "safetensors file with the initial weights");
   params.add("resize", options.resize, "scale images to a square of this size; 0: the model's own")
       .range(0, 4096);
@@ -143,7 +168,7 @@ Experiment parse_experiment(const Json& tree, const Registry& registry) {
   check(experiment.public_images);
   read_noise(tree, experiment.noise);
   declare(experiment.model).read(table_or_empty(tree, "model"), "model");
-  find_net(experiment.model.name);
+  check(experiment.model);
   declare(experiment.train).read(table_or_empty(tree, "train"), "train");
   read_method(tree, registry, experiment);
   return experiment;
@@ -230,7 +255,7 @@ void anchor_paths(Json& tree, const std::filesystem::path& folder) {
   anchor("validation", {"path"});
   anchor("public", {"path"});
   anchor("noise", {"file"});
-  anchor("model", {"weights"});
+  anchor("model", {"path", "weights"});
 }
 
 Experiment load_experiment(const std::filesystem::path& file,

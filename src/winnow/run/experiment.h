@@ -27,6 +27,7 @@ struct FederationOptions {
 
 struct ModelOptions {
   std::string name = "lenet5";
+  std::string path;             // TorchScript file, where the name says so; empty otherwise
   std::string weights;          // safetensors file to start from; empty: fresh values from the seed
   std::int64_t resize = 0;      // square input size; 0: what the model was made for
   std::int64_t projection = 0;  // width of a projection before the head; 0: none
@@ -66,7 +67,7 @@ struct Override {
 // Throws Error(kind usage) when it is not that, or not UTF-8.
 Override parse_override(const std::string& text);
 
-// The tree of a file with overrides applied. A relative path in it (data.path, model.weights, ...)
+// The tree of a file with overrides applied. A relative path in it (data.path, model.path, ...)
 // is looked for from the current folder, then from the file's, and made absolute.
 Json load_experiment_tree(const std::filesystem::path& file,
                           const std::vector<Override>& overrides);

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <functional>
 
 #include "winnow/base/build_info.h"
 #include "winnow/base/error.h"
@@ -16,6 +17,7 @@
 #include "winnow/run/census.h"
 #include "winnow/run/judge.h"
 #include "winnow/run/summary.h"
+#include "winnow/run/tensorboard.h"
 #include "winnow/run/toml.h"
 
 namespace winnow {
@@ -84,6 +86,35 @@ void create_directory(const fs::path& directory, const Experiment& experiment) {
   }
 }
 
+// Calls `take` with the events of a log, in order. Errors name `path`.
+void for_each_event(const fs::path& path, const std::string& log,
+                    const std::function<void(const Json&)>& take) {
+  std::size_t number = 0;
+  std::vector<std::string> lines = split(log, '\n');
+  lines.pop_back();  // empty, or a line that a killed run did not finish
+  for (const std::string& line : lines) {
+    ++number;
+    try {
+      take(Json::parse(line));
+    } catch (const Json::exception&) {
+      throw Error(ErrorKind::run, fmt::format("{}:{}: not an event", path.string(), number));
+    }
+  }
+}
+
+// A run goes on from the weights that it was started from, or not at all.
+void check_weights(const Json& started, const Session& session) {
+  const WeightSource& source = session.weight_source();
+  const auto weights = started.find("weights");
+  if (weights != started.end() && weights->at("sha256") != source.hash) {
+    throw Error(ErrorKind::run,
+                fmt::format("model.weights = \"{}\": the file is not the one that the run was "
+                            "started from",
+                            session.experiment().model.weights),
+                "restore the file, or start a new run with --out");
+  }
+}
+
 // The measured models: the global one, or the clients' with names CLIENT/NAME.
 void save_models(const fs::path& path, const Session& session) {
   if (session.measured() == Measured::global) {
@@ -111,8 +142,10 @@ class Recorder {
       keep = checkpoint->events_size;
       check_events(keep);
     }
+    const std::vector<Json> rounds = read_kept_rounds(keep);
     remove_leftovers();
     events_ = std::make_unique<LineWriter>(directory / "events.jsonl", keep);
+    tensorboard_ = std::make_unique<TensorBoardWriter>(directory / kTensorBoardFile, rounds);
     session.world().ledger.write(directory / "ledger.jsonl");
     const PartitionPicture picture = count_clients(session.experiment(), session.world());
     write_file_whole(directory / "partition.json",
@@ -121,14 +154,18 @@ class Recorder {
     if (checkpoint) {
       event({{"event", "resumed"}, {"rounds_done", saved_rounds_}});
     } else {
-      event({{"event", "started"},
-             {"name", session.experiment().name},
-             {"method", session.experiment().method},
-             {"rounds", session.rounds()},
-             {"clients", session.engine().size()},
-             {"version", build_info::kVersion},
-             {"device", session.engine().device().str()},
-             {"lanes", session.engine().lanes()}});
+      Json started{{"event", "started"},
+                   {"name", session.experiment().name},
+                   {"method", session.experiment().method},
+                   {"rounds", session.rounds()},
+                   {"clients", session.engine().size()},
+                   {"version", build_info::kVersion},
+                   {"device", session.engine().device().str()},
+                   {"lanes", session.engine().lanes()}};
+      if (const WeightSource& source = session.weight_source(); !source.hash.empty()) {
+        started["weights"] = {{"sha256", source.hash}, {"left_fresh", source.left_fresh}};
+      }
+      event(started);
     }
   }
 
@@ -142,6 +179,7 @@ class Recorder {
       }
     }
     event(line);
+    tensorboard_->add(line);
   }
 
   // Everything up to here survives a crash.
@@ -162,6 +200,9 @@ class Recorder {
     // Once more: a run killed right after its last checkpoint has that, but not these metrics.
     write_metrics();
     save_models(directory_ / "model.safetensors", session_);
+    if (session_.measured() == Measured::global) {
+      write_file_whole(directory_ / "model.pt", session_.script());
+    }
     Json summary = make_summary(session_);
     event({{"event", "finished"}, {"model_hash", summary.at("model_hash")}});
     events_->sync();
@@ -196,6 +237,23 @@ class Recorder {
     }
   }
 
+  // The rounds of the log up to the checkpoint.
+  std::vector<Json> read_kept_rounds(std::uintmax_t keep) const {
+    std::vector<Json> rounds;
+    if (keep == 0) {
+      return rounds;
+    }
+    const fs::path path = directory_ / "events.jsonl";
+    for_each_event(path, read_file(path).substr(0, keep), [&](const Json& event) {
+      if (event.at("event") == "round") {
+        rounds.push_back(event);
+      } else if (event.at("event") == "started") {
+        check_weights(event, session_);
+      }
+    });
+    return rounds;
+  }
+
   // What a killed process was writing when it died; the lock says that nobody is writing now.
   void remove_leftovers() const {
     std::error_code ignored;
@@ -209,6 +267,7 @@ class Recorder {
   fs::path directory_;
   Session& session_;
   std::unique_ptr<LineWriter> events_;
+  std::unique_ptr<TensorBoardWriter> tensorboard_;
   std::int64_t saved_rounds_ = 0;
 };
 
@@ -296,20 +355,11 @@ History read_history(const fs::path& directory) {
   if (!fs::exists(path)) {
     return history;  // killed before its first event
   }
-  std::size_t number = 0;
-  std::vector<std::string> lines = split(read_file(path), '\n');
-  lines.pop_back();  // empty, or a line that a killed run did not finish
-  for (const std::string& line : lines) {
-    ++number;
-    try {
-      const Json event = Json::parse(line);
-      if (event.at("event") == "round") {
-        history.push_back(RoundRecord::from_json(event));
-      }
-    } catch (const Json::exception&) {
-      throw Error(ErrorKind::run, fmt::format("{}:{}: not an event", path.string(), number));
+  for_each_event(path, read_file(path), [&](const Json& event) {
+    if (event.at("event") == "round") {
+      history.push_back(RoundRecord::from_json(event));
     }
-  }
+  });
   return history;
 }
 

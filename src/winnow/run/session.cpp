@@ -12,7 +12,7 @@
 #include "winnow/base/sha256.h"
 #include "winnow/engine/threads.h"
 #include "winnow/model/projected_net.h"
-#include "winnow/model/safetensors.h"
+#include "winnow/model/script_export.h"
 #include "winnow/run/judge.h"
 
 namespace winnow {
@@ -25,19 +25,45 @@ std::int64_t choose_lanes(std::int64_t wanted, at::Device device) {
   return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
 }
 
+std::optional<ScriptModel> read_own_model(const ModelOptions& model) {
+  return model.name == kTorchScript ? std::make_optional<ScriptModel>(model.path) : std::nullopt;
+}
+
+// A GPU captures steps as graphs and keeps weights in copies, which other people's code may not
+// bear; so a module of theirs stays on the CPU.
+at::Device device_for(const ModelOptions& model, const std::string& name) {
+  if (model.name != kTorchScript) {
+    return choose_device(name);
+  }
+  if (name.starts_with("cuda")) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--device {}: torchscript models train on a CPU", name),
+                "leave --device out, or use --device cpu");
+  }
+  return choose_device(name == "auto" ? "cpu" : name);
+}
+
+std::int64_t input_size(const ModelOptions& model) {
+  if (model.resize > 0 || model.name == kTorchScript) {
+    return model.resize;
+  }
+  return find_net(model.name).resize;
+}
+
 std::unique_ptr<LocalEngine> make_engine(const Experiment& experiment, const World& world,
+                                         const std::optional<ScriptModel>& own_model,
                                          const Runtime& runtime, const std::atomic<bool>* stop) {
   use_one_thread_per_operation();
-  const NetInfo& plain = find_net(experiment.model.name);
+  const NetInfo plain = own_model ? own_model->info() : find_net(experiment.model.name);
   const NetInfo net =
       experiment.model.projection > 0 ? projected(plain, experiment.model.projection) : plain;
   LocalEngineOptions options;
-  options.device = choose_device(runtime.device);
+  options.device = device_for(experiment.model, runtime.device);
   options.lanes = choose_lanes(runtime.lanes, options.device);
   options.precision = choose_precision(runtime.precision, options.device);
   allow_tf32_on_gpu(options.precision != Precision::fp32);
   options.augment = world.data.augment;
-  options.resize = experiment.model.resize > 0 ? experiment.model.resize : net.resize;
+  options.resize = input_size(experiment.model);
   options.seed = experiment.seed;
   options.public_images = world.public_images;
   return std::make_unique<LocalEngine>(world.data, world.clients, net, experiment.train, options,
@@ -112,7 +138,8 @@ Session::Session(const Experiment& experiment, const Registry& registry, const R
                  const std::atomic<bool>* stop)
     : experiment_(experiment),
       world_(make_world(experiment)),
-      engine_(make_engine(experiment, world_, runtime, stop)),
+      own_model_(read_own_model(experiment.model)),
+      engine_(make_engine(experiment, world_, own_model_, runtime, stop)),
       started_(std::chrono::steady_clock::now()) {
   setting_ = {.seed = experiment.seed,
               .rounds = experiment.rounds,
@@ -133,9 +160,23 @@ Session::Session(const Experiment& experiment, const Registry& registry, const R
   }
   engine_->serve(method_->client_side(), method_->schemas(), networks);
   rounds_ = method_->rounds(setting_);
-  global_ = experiment.model.weights.empty()
-                ? engine_->initial_state(experiment.seed)
-                : load_state(experiment.model.weights, engine_->layout()).to(engine_->device());
+  global_ = engine_->initial_state(experiment.seed);
+  if (!experiment.model.weights.empty()) {
+    LoadedWeights loaded = load_weights(experiment.model.weights, global_, engine_->head_name());
+    global_ = loaded.state.to(engine_->device());
+    weight_source_ = std::move(loaded.source);
+  }
+}
+
+std::string Session::script() const {
+  const DataSet& data = world_.data;
+  if (own_model_) {
+    return own_model_->trained(global_, data.normalisation);
+  }
+  const std::int64_t size = input_size(experiment_.model);
+  const NetShape shape{data.classes, data.channels(), size > 0 ? size : data.height(),
+                       size > 0 ? size : data.width()};
+  return export_script(experiment_.model.name, shape, global_, data.normalisation);
 }
 
 double Session::seconds() const {

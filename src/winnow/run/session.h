@@ -5,9 +5,13 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "winnow/engine/local_engine.h"
 #include "winnow/method/method.h"
+#include "winnow/model/script_net.h"
+#include "winnow/model/weight_file.h"
 #include "winnow/run/checkpoint.h"
 #include "winnow/run/experiment.h"
 #include "winnow/run/metrics.h"
@@ -54,12 +58,16 @@ class Session {
   const Experiment& experiment() const { return experiment_; }
   const World& world() const { return world_; }
   const State& global() const { return global_; }
+  // The global model as the bytes of a TorchScript file.
+  std::string script() const;
   // The models that are measured: the global one, or the clients' own by client.
   Measured measured() const { return method_->measured(); }
   // A digest of those models; of the clients' it is the SHA-256 of lines "CLIENT HASH".
   std::string model_hash() const;
   const History& history() const { return history_; }
   const LocalEngine& engine() const { return *engine_; }
+  // Of model.weights; without a hash where there is no such file.
+  const WeightSource& weight_source() const { return weight_source_; }
   Findings findings() const { return method_->findings(); }
   double seconds() const;
 
@@ -70,6 +78,7 @@ class Session {
   Experiment experiment_;
   Setting setting_;
   World world_;
+  std::optional<ScriptModel> own_model_;  // where the experiment brings its network
   std::unique_ptr<LocalEngine> engine_;
   std::unique_ptr<Method> method_;
   std::int64_t rounds_ = 0;
@@ -77,6 +86,7 @@ class Session {
   History history_;
   std::chrono::steady_clock::time_point started_;
   double seconds_before_ = 0.0;  // of earlier processes of the same run
+  WeightSource weight_source_;
 };
 
 }  // namespace winnow

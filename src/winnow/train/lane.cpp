@@ -281,22 +281,28 @@ TrainOutcome Lane::train(const State& start, const LocalSet& set, const TrainOpt
   return outcome;
 }
 
-void Lane::each_batch(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
-                      const Jitter& jitter, bool training, const Visit& visit, std::size_t model) {
+void Lane::each_input(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
+                      const Jitter& jitter,
+                      const std::function<void(const at::Tensor& images)>& visit) {
   const c10::NoGradGuard no_gradient;
   const at::Tensor index = index_tensor(samples, feed.device());
   const at::Tensor moves = jitter.defined() ? jitter.to(feed.device()) : jitter;
-  const Pass pass{.training = training, .dropout = &dropout_};
-  const Net& net = *replicas_[model].net;
   for (std::int64_t start = 0; start < index.size(0); start += batch) {
     check_stop();
     const std::int64_t size = std::min(batch, index.size(0) - start);
-    const at::Tensor images =
-        feed.batch(index.narrow(0, start, size),
-                   moves.defined() ? moves.narrow(0, start, size) : moves, input_);
+    visit(feed.batch(index.narrow(0, start, size),
+                     moves.defined() ? moves.narrow(0, start, size) : moves, input_));
+  }
+}
+
+void Lane::each_batch(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
+                      const Jitter& jitter, bool training, const Visit& visit, std::size_t model) {
+  const Pass pass{.training = training, .dropout = &dropout_};
+  const Net& net = *replicas_[model].net;
+  each_input(feed, samples, batch, jitter, [&](const at::Tensor& images) {
     const at::Tensor features = net.features(images, pass);
     visit(features, net.logits(features));
-  }
+  });
 }
 
 void Lane::each_gradient(std::span<const std::int64_t> samples, std::int64_t batch, bool training,
@@ -326,9 +332,9 @@ void Lane::each_gradient(std::span<const std::int64_t> samples, std::int64_t bat
 at::Tensor Lane::logits(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
                         const Jitter& jitter, std::size_t model) {
   std::vector<at::Tensor> parts;
-  each_batch(
-      feed, samples, batch, jitter, false,
-      [&](const at::Tensor&, const at::Tensor& logits) { parts.push_back(logits); }, model);
+  const Net& net = *replicas_[model].net;
+  each_input(feed, samples, batch, jitter,
+             [&](const at::Tensor& images) { parts.push_back(net.forward(images, Pass{})); });
   return parts.empty() ? at::Tensor() : at::cat(parts);
 }
 

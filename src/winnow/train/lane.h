@@ -138,6 +138,9 @@ class Lane {
 
   void add_replica();
   Batch make_batch(const Plan& plan, std::size_t number, bool entries, const Feed& feed);
+  // Network input for the samples, batch by batch, without gradients.
+  void each_input(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
+                  const Jitter& jitter, const std::function<void(const at::Tensor& images)>& visit);
   at::Tensor run_one_by_one(const Plan& plan, const Objective& objective, const Stepping& how,
                             const Feed& feed);
   void step(Replica& replica, const Stepping& how, bool pulled);
