@@ -144,7 +144,12 @@ int run_program(int argc, const char* const* argv, const Registry& registry) {
     return report(fmt::format("{}: {}", error.path1().string(), error.code().message()), "",
                   exit_code(ErrorKind::run));
   } catch (const std::system_error& error) {
-    return report(error.what(), "", exit_code(ErrorKind::run));
+    // fmt::print() does not know what it writes to; nothing here prints to anything else.
+    const std::string_view what = error.what();
+    return report(what.starts_with("cannot write to file")
+                      ? fmt::format("cannot write to standard output: {}", error.code().message())
+                      : std::string(what),
+                  "", exit_code(ErrorKind::run));
   } catch (const std::exception& error) {
     return report("internal error: " + first_line(error.what()),
                   "this is a bug; please report it with the command you gave",
