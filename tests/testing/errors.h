@@ -8,8 +8,8 @@
 
 namespace winnow {
 
-// "message | hint" of the Error that the action throws, the message alone where there is no hint, or
-// "no error".
+// "message | hint" of the Error that the action throws, the message alone where there is no hint,
+// or "no error".
 inline std::string error_text(const std::function<void()>& action) {
   try {
     action();
