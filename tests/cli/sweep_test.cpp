@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "cli/program.h"
 #include "winnow/run/runner.h"
+#include "winnow/run/sweep.h"
 
 namespace winnow {
 namespace {
@@ -183,6 +185,28 @@ TEST(SweepCommand, BadFilesAreNamed) {
   EXPECT_THAT(override_axis.err, HasSubstr("seed is an axis of the [grid]"));
   EXPECT_THAT(names_in(shop / "."), ElementsAre("e.toml"));
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// On real data, under noise; every_method_test.cpp plays them all under the sanitizers too.
+TEST(SweepCommand, RunsEveryMethodThereIsAndPrintsOneTable) {
+  const Workshop shop;
+  const fs::path file = fs::path(WINNOW_SOURCE_DIR) / "experiments/every-method.toml";
+  const Registry registry = builtin_methods();
+  const Sweep sweep = load_sweep(file, {}, registry);
+  std::set<std::string> swept;
+  for (const SweepRun& run : sweep.runs) {
+    swept.insert(run.experiment.method);
+  }
+  for (const MethodInfo& info : registry.all()) {
+    EXPECT_TRUE(swept.contains(info.name)) << info.name << " has no row";
+  }
+  shop.done({"sweep", file.string(), "--jobs", "2", "--lanes", "1", "--out", "all", "--quiet"});
+  const std::string table = shop.done({"table", "all", "--metric", "best,last"}).out;
+  for (const SweepRun& run : sweep.runs) {
+    EXPECT_THAT(table, HasSubstr("\n" + run.row + " "));
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace winnow
