@@ -4,6 +4,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/federation/selection.h"
+#include "winnow/method/local_training.h"
 
 namespace winnow {
 namespace {
@@ -14,10 +15,7 @@ class PlainClient : public ClientSide {
 
   Message handle(const Message& task, ClientContext& context) const override {
     const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
-    TrainOutcome outcome = context.train(task.get<State>("model"), round, rule_);
-    return Message("train_done")
-        .set("model", std::move(outcome.state))
-        .set("samples", static_cast<std::uint32_t>(context.size()));
+    return train_done(context.train(task.get<State>("model"), round, rule_).state, context);
   }
 
  private:

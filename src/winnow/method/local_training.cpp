@@ -83,6 +83,12 @@ Plan without(const Plan& plan, const std::vector<bool>& dropped) {
   return rest;
 }
 
+Message train_done(State model, const ClientContext& context) {
+  return Message("train_done")
+      .set("model", std::move(model))
+      .set("samples", static_cast<std::uint32_t>(context.size()));
+}
+
 void check_warmup(std::int64_t warmup, const Setting& setting) {
   if (warmup >= setting.rounds) {
     throw Error(ErrorKind::experiment,

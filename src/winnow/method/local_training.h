@@ -38,6 +38,9 @@ State train_by(const Objective& objective, const State& start, std::int64_t roun
 // The plan without some of its batches, and without their entries. No mixup.
 Plan without(const Plan& plan, const std::vector<bool>& dropped);
 
+// The reply of a client that trained on all its samples, as FedAvg's is.
+Message train_done(State model, const ClientContext& context);
+
 // Refuses a warm-up that the run does not outlast: labels would be trusted to the end.
 void check_warmup(std::int64_t warmup, const Setting& setting);
 

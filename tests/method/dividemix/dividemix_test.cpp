@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "method/one_client.h"
+#include "winnow/method/clean_set.h"
 #include "winnow/method/dividemix/mix_loss.h"
 #include "winnow/method/dividemix/mix_plan.h"
-#include "winnow/method/fedrn/clean_set.h"
 #include "winnow/method/local_training.h"
 #include "winnow/stats/mixture.h"
 #include "winnow/train/soft_loss.h"

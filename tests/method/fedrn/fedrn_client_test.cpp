@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "testing/support.h"
-#include "winnow/method/fedrn/clean_set.h"
+#include "winnow/method/clean_set.h"
 #include "winnow/method/fedrn/fedrn.h"
 #include "winnow/train/loss.h"
 

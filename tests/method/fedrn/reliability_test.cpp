@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "winnow/method/fedrn/clean_set.h"
+#include "winnow/method/clean_set.h"
 #include "winnow/method/fedrn/min_max.h"
 
 namespace winnow {

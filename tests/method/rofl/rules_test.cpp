@@ -1,4 +1,5 @@
 #include "winnow/method/rofl/rules.h"
+#include "winnow/train/soft_loss.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

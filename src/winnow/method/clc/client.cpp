@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "winnow/base/error.h"
+#include "winnow/method/clean_set.h"
 
 namespace winnow::clc {
 namespace {
@@ -24,22 +25,13 @@ void forget(ClientMemory& memory) {
   memory.archive.tensors.erase(kProbabilities);
 }
 
-// The samples that are not held out.
-struct Kept {
-  Kept(const LocalSet& set, const std::vector<Verdict>& verdicts) {
-    for (std::size_t i = 0; i < verdicts.size(); ++i) {
-      mask.push_back(!verdicts[i].held_out);
-      if (!verdicts[i].held_out) {
-        samples.push_back(set.samples[i]);
-        labels.push_back(set.labels[i]);
-      }
-    }
+std::vector<bool> kept(const std::vector<Verdict>& verdicts) {
+  std::vector<bool> mask;
+  for (const Verdict& verdict : verdicts) {
+    mask.push_back(!verdict.held_out);
   }
-
-  std::vector<bool> mask;  // over all samples
-  std::vector<std::int64_t> samples;
-  std::vector<std::int64_t> labels;
-};
+  return mask;
+}
 
 }  // namespace
 
@@ -102,16 +94,16 @@ std::vector<Verdict> Client::verdicts(const Message& task, const ClientContext& 
 
 Message Client::train_kept(const Message& task, ClientContext& context) const {
   ClientMemory& memory = context.memory();
-  Kept kept(context.local_set(), verdicts(task, context, memory));
+  std::vector<bool> mask = kept(verdicts(task, context, memory));
+  const Subset set(context.local_set(), mask);
   const State start{context.lane().layout(), memory.archive.tensors.at(kModel)};
-  TrainOutcome outcome =
-      context.train(start, {kept.samples, kept.labels},
-                    static_cast<std::int64_t>(task.get<std::uint32_t>("round")), {});
-  memory.selected = std::move(kept.mask);
+  TrainOutcome outcome = context.train(
+      start, set.set(), static_cast<std::int64_t>(task.get<std::uint32_t>("round")), {});
+  memory.selected = std::move(mask);
   forget(memory);
   return Message("train_kept_done")
       .set("model", std::move(outcome.state))
-      .set("samples", static_cast<std::uint32_t>(kept.samples.size()));
+      .set("samples", static_cast<std::uint32_t>(set.set().size()));
 }
 
 Message Client::correct(const Message& task, ClientContext& context) const {

@@ -5,9 +5,9 @@
 #include <array>
 
 #include "winnow/base/random.h"
+#include "winnow/method/clean_set.h"
 #include "winnow/method/dividemix/mix_loss.h"
 #include "winnow/method/dividemix/mix_plan.h"
-#include "winnow/method/fedrn/clean_set.h"
 #include "winnow/method/local_training.h"
 #include "winnow/train/loss.h"
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "winnow/base/error.h"
+#include "winnow/method/local_training.h"
 
 namespace winnow {
 namespace {
@@ -31,9 +32,7 @@ class DynClient : public ClientSide {
     if (all_finite(outcome.state)) {
       tensors[kGradient] = next;
     }
-    return Message("train_done")
-        .set("model", std::move(outcome.state))
-        .set("samples", static_cast<std::uint32_t>(context.size()));
+    return train_done(std::move(outcome.state), context);
   }
 
  private:

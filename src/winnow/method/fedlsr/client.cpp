@@ -9,8 +9,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
 #include "winnow/method/fedlsr/losses.h"
-#include "winnow/method/lane_table.h"
-#include "winnow/train/gpu_trainer.h"
+#include "winnow/method/local_training.h"
 
 namespace winnow::fedlsr {
 namespace {
@@ -78,9 +77,9 @@ Objective::Objective(const Options& options, double gamma, const Plan& plan, con
       views_(views_for(options, lane.feed().channels())),
       scale_(lane.feed().scale()),
       shift_(lane.feed().shift()),
-      knobs_(lane_table(lane, "fedlsr.knobs", knobs_of(views_, plan, key))),
-      lambdas_(lane_table(lane, "fedlsr.lambdas", lambdas_of(plan, key))),
-      gamma_(lane_table(lane, "fedlsr.gamma", at::tensor({static_cast<float>(gamma)}))) {}
+      knobs_(fill(lane, "fedlsr.knobs", knobs_of(views_, plan, key))),
+      lambdas_(fill(lane, "fedlsr.lambdas", lambdas_of(plan, key))),
+      gamma_(fill(lane, "fedlsr.gamma", at::tensor({static_cast<float>(gamma)}))) {}
 
 at::Tensor Objective::loss(const Batch& batch, const Models& models) const {
   const std::int64_t size = batch.labels.size(0);
@@ -110,19 +109,12 @@ Message Client::handle(const Message& task, ClientContext& context) const {
   TrainOptions& options = context.options();
   options.mixup = 0.0;
   Lane& lane = context.lane();
-  const TrainKey key{context.seed(), round, context.id()};
+  const TrainKey key = train_key(context, round);
   const Plan plan = make_plan(context.local_set(), options, lane.augment(), key, /*views=*/2);
   lane.begin({task.get<State>("model")}, key);
-  lane.run(plan, Objective(options_, task.get<double>("gamma"), plan, key, lane),
-           {.lr = lr_in(options, round),
-            .momentum = options.momentum,
-            .weight_decay = options.weight_decay});
-  context.took(static_cast<std::int64_t>(plan.batches.size()));
-  State trained = lane.model();
-  wait_for(lane.feed().device());  // others may read the reply
-  return Message("train_done")
-      .set("model", std::move(trained))
-      .set("samples", static_cast<std::uint32_t>(context.size()));
+  take_steps(plan, Objective(options_, task.get<double>("gamma"), plan, key, lane),
+             stepping(options, round), context);
+  return train_done(finished_model(lane), context);
 }
 
 }  // namespace winnow::fedlsr

@@ -6,7 +6,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
 #include "winnow/federation/aggregation.h"
-#include "winnow/method/fedrn/clean_set.h"
+#include "winnow/method/clean_set.h"
 #include "winnow/train/loss.h"
 
 namespace winnow {

@@ -26,9 +26,7 @@ class JointClient final : public ClientSide {
     const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
     const auto& start = task.get<State>("model");
     context.options().mixup = 0.0;  // what is predicted of a mixture is no sample's label
-    return Message("train_done")
-        .set("model", context.size() == 0 ? start.clone() : train(start, round, context))
-        .set("samples", static_cast<std::uint32_t>(context.size()));
+    return train_done(context.size() == 0 ? start.clone() : train(start, round, context), context);
   }
 
  private:

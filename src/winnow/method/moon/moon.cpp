@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "winnow/method/local_training.h"
 #include "winnow/method/moon/contrast.h"
 
 namespace winnow {
@@ -21,9 +22,7 @@ class MoonClient final : public ClientSide {
     const bool plain = mu_ == 0.0 || context.size() == 0;
     State trained =
         plain ? context.train(received, round, {}).state : train(received, round, context);
-    return Message("train_done")
-        .set("model", std::move(trained))
-        .set("samples", static_cast<std::uint32_t>(context.size()));
+    return train_done(std::move(trained), context);
   }
 
  private:
@@ -34,15 +33,11 @@ class MoonClient final : public ClientSide {
                                ? received
                                : State{received.layout, known->second.to(received.flat.device())};
     const TrainOptions& options = context.options();
-    const TrainKey key{context.seed(), round, context.id()};
+    const TrainKey key = train_key(context, round);
     Lane& lane = context.lane();
     const Plan plan = make_plan(context.local_set(), options, lane.augment(), key);
     lane.begin({received, received, previous}, key);
-    lane.run(plan, moon::Objective(options, mu_, tau_),
-             {.lr = lr_in(options, round),
-              .momentum = options.momentum,
-              .weight_decay = options.weight_decay});
-    context.took(static_cast<std::int64_t>(plan.batches.size()));
+    take_steps(plan, moon::Objective(options, mu_, tau_), stepping(options, round), context);
     State trained = lane.model();
     // A model that diverged would spoil every later participation. On the host, so that any number
     // of clients fits beside a GPU.

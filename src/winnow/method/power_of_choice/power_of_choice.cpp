@@ -10,6 +10,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/federation/selection.h"
+#include "winnow/method/local_training.h"
 
 namespace winnow {
 namespace {
@@ -28,9 +29,7 @@ class ChoiceClient : public ClientSide {
       return Message("evaluate_done").set("loss", evaluate(received, round, context));
     }
     TrainOutcome outcome = context.train(received, round, {});
-    Message reply("train_done");
-    reply.set("model", std::move(outcome.state))
-        .set("samples", static_cast<std::uint32_t>(context.size()));
+    Message reply = train_done(std::move(outcome.state), context);
     if (loss_ == "last") {
       reply.set("loss", outcome.mean_loss);
     }

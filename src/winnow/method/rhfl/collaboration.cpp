@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "winnow/train/soft_loss.h"
+
 namespace winnow {
 namespace {
 
@@ -78,7 +80,7 @@ at::Tensor symmetric_cross_entropies(const at::Tensor& logits, const at::Tensor&
 }
 
 at::Tensor distillation_loss(const at::Tensor& logits, const at::Tensor& target) {
-  return logits.log_softmax(1).mul(target).sum(1).mean().neg();
+  return soft_cross_entropies(logits, target).mean();
 }
 
 }  // namespace winnow

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "winnow/base/error.h"
+#include "winnow/method/local_training.h"
 #include "winnow/method/rofl/objective.h"
 
 namespace winnow::rofl {
@@ -71,26 +72,18 @@ Message Client::handle(const Message& task, ClientContext& context) const {
   TrainOptions& options = context.options();
   options.mixup = 0.0;
   Lane& lane = context.lane();
-  const TrainKey key{context.seed(), round, context.id()};
+  const TrainKey key = train_key(context, round);
   lane.begin({received}, key);
   const View view = look(context);
   const Plan plan = make_plan(context.local_set(), options, lane.augment(), key);
   const Objective objective(
       options_, round, plan, view.labels,
       first_centroids(task.get<std::vector<float>>("centroids"), view, context), lane);
-  lane.run(plan, objective,
-           {.lr = lr_in(options, round),
-            .momentum = options.momentum,
-            .weight_decay = options.weight_decay});
-  context.took(static_cast<std::int64_t>(plan.batches.size()));
-  State trained = lane.model();
-  // The copies to the host wait for the device, so that others may read the reply.
+  take_steps(plan, objective, stepping(options, round), context);
   context.memory().selected = kept_in_last_epoch(objective, plan, context.size());
   const at::Tensor centroids = objective.centroids().cpu().contiguous();
   const auto* values = centroids.data_ptr<float>();
-  return Message("train_done")
-      .set("model", std::move(trained))
-      .set("samples", static_cast<std::uint32_t>(context.size()))
+  return train_done(finished_model(lane), context)
       .set("centroids", std::vector<float>(values, values + centroids.numel()));
 }
 

@@ -4,8 +4,9 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
-#include "winnow/method/lane_table.h"
+#include "winnow/method/local_training.h"
 #include "winnow/train/loss.h"
+#include "winnow/train/soft_loss.h"
 
 namespace winnow::rofl {
 namespace {
@@ -19,25 +20,19 @@ at::Tensor kept_counts(const Plan& plan, double rate) {
   return at::tensor(counts, at::kLong);
 }
 
-at::Tensor entropies(const at::Tensor& logits) {
-  const at::Tensor log_p = logits.log_softmax(1);
-  return log_p.exp().mul(log_p).sum(1).neg();
-}
-
 }  // namespace
 
 Objective::Objective(const Options& options, std::int64_t round, const Plan& plan,
                      const at::Tensor& pseudo_labels, const at::Tensor& centroids, Lane& lane)
     : lambda_e_(options.lambda_e),
       literal_(options.literal),
-      centroids_(lane_table(lane, "rofl.centroids", centroids).narrow(0, 0, centroids.size(0))),
-      pseudo_labels_(
-          lane_table(lane, "rofl.pseudo_labels",
-                     pseudo_labels.index_select(0, plan.place.to(pseudo_labels.device())))),
-      counts_(lane_table(lane, "rofl.counts", kept_counts(plan, forget_rate_in(options, round)))),
-      round_(lane_table(lane, "rofl.round",
-                        at::tensor({static_cast<float>(centroid_weight_in(options, round)),
-                                    round < options.pseudo_round ? 1.0F : 0.0F}))),
+      centroids_(fill(lane, "rofl.centroids", centroids).narrow(0, 0, centroids.size(0))),
+      pseudo_labels_(fill(lane, "rofl.pseudo_labels",
+                          pseudo_labels.index_select(0, plan.place.to(pseudo_labels.device())))),
+      counts_(fill(lane, "rofl.counts", kept_counts(plan, forget_rate_in(options, round)))),
+      round_(fill(lane, "rofl.round",
+                  at::tensor({static_cast<float>(centroid_weight_in(options, round)),
+                              round < options.pseudo_round ? 1.0F : 0.0F}))),
       kept_(lane.buffer("rofl.kept", plan.entries(), {}, at::kByte)) {}
 
 at::Tensor Objective::centroid_term(const at::Tensor& features, const at::Tensor& labels,
@@ -62,9 +57,8 @@ at::Tensor Objective::loss(const Batch& batch, const Models& models) const {
     targets = at::where(near_own.logical_or(round_.select(0, 1).gt(0)), batch.labels,
                         pseudo_labels_.index_select(0, batch.entries));
   }
-  const at::Tensor weights = kept.to(at::kFloat);
-  const auto mean = [&](const at::Tensor& values) { return (values * weights).sum() / count; };
-  at::Tensor centroid = centroid_term(features, batch.labels, weights * near_own);
+  const auto mean = [&](const at::Tensor& values) { return (values * kept).sum() / count; };
+  at::Tensor centroid = centroid_term(features, batch.labels, kept * near_own);
   if (!literal_) {
     centroid = centroid / count;
   }

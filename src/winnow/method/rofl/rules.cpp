@@ -7,16 +7,12 @@
 #include <utility>
 
 #include "winnow/method/unit_rows.h"
+#include "winnow/train/soft_loss.h"
 
 namespace winnow::rofl {
 namespace {
 
 constexpr double kNoWeight = 1e-8;
-
-// For each class which rows are of it: float [rows, classes].
-at::Tensor members(const at::Tensor& labels, std::int64_t classes) {
-  return labels.unsqueeze(1).eq(at::arange(classes, labels.options())).to(at::kFloat);
-}
 
 double dot(std::span<const float> a, std::span<const float> b) {
   double sum = 0.0;
@@ -77,26 +73,20 @@ std::int64_t kept_of(std::int64_t batch, double rate) {
   return std::max<std::int64_t>(1, kept);
 }
 
-at::Tensor smallest(const at::Tensor& losses, const at::Tensor& count) {
-  const auto order = [](const at::Tensor& values) {
-    return at::argsort(values, /*stable=*/true, /*dim=*/0, /*descending=*/false);
-  };
-  return order(order(losses)).lt(count);
-}
-
 at::Tensor nearest(const at::Tensor& features, const at::Tensor& centroids) {
   // The length of a feature does not change which centroid is nearest.
   return features.matmul(unit_rows(centroids).t()).argmax(1);
 }
 
 at::Tensor class_means(const at::Tensor& features, const at::Tensor& labels, std::int64_t classes) {
-  const at::Tensor member = members(labels, classes);
+  const at::Tensor member = one_hot_rows(labels, classes);
   return member.t().matmul(features).div(member.sum(0).clamp_min(1).unsqueeze(1));
 }
 
 at::Tensor moved(const at::Tensor& centroids, const at::Tensor& features, const at::Tensor& labels,
                  const at::Tensor& kept) {
-  const at::Tensor member = members(labels, centroids.size(0)) * kept.to(at::kFloat).unsqueeze(1);
+  const at::Tensor member =
+      one_hot_rows(labels, centroids.size(0)) * kept.to(at::kFloat).unsqueeze(1);
   const at::Tensor counts = member.sum(0).unsqueeze(1);
   const at::Tensor means = member.t().matmul(features).div(counts.clamp_min(1));
   const at::Tensor cosine = (unit_rows(centroids) * unit_rows(means)).sum(1, /*keepdim=*/true);

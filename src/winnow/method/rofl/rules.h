@@ -31,10 +31,6 @@ double centroid_weight_in(const Options& options, std::int64_t round);
 // int((1 - rate) * batch), but at least one.
 std::int64_t kept_of(std::int64_t batch, double rate);
 
-// Which of the losses are the `count` smallest, of equal ones the first; bool. `count` is one
-// int64 on the device of the losses.
-at::Tensor smallest(const at::Tensor& losses, const at::Tensor& count);
-
 // A centroid of zeros is that of a class nothing is known of.
 
 // The class whose centroid has the largest cosine with each row of `features`.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "winnow/base/error.h"
+#include "winnow/method/local_training.h"
 #include "winnow/train/options.h"
 
 namespace winnow {
@@ -40,10 +41,7 @@ class ScaffoldClient : public ClientSide {
         change = moved;
       }
     }
-    return Message("train_done")
-        .set("model", std::move(outcome.state))
-        .set("samples", static_cast<std::uint32_t>(context.size()))
-        .set("control", std::move(change));
+    return train_done(std::move(outcome.state), context).set("control", std::move(change));
   }
 };
 

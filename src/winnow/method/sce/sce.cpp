@@ -21,10 +21,9 @@ class SceClient final : public ClientSide {
 
   Message handle(const Message& task, ClientContext& context) const override {
     const SymmetricCrossEntropy objective(alpha_, beta_, context.options());
-    return Message("train_done")
-        .set("model", train_by(objective, task.get<State>("model"),
-                               task.get<std::uint32_t>("round"), context))
-        .set("samples", static_cast<std::uint32_t>(context.size()));
+    return train_done(
+        train_by(objective, task.get<State>("model"), task.get<std::uint32_t>("round"), context),
+        context);
   }
 
  private:

@@ -1,4 +1,4 @@
-// Which samples are clean: FedRN's joint vote of several models over a client's losses.
+// Which samples are clean by their losses, and the chosen ones as a set of their own.
 #pragma once
 
 #include <cstdint>

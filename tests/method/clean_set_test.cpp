@@ -1,4 +1,4 @@
-#include "winnow/method/fedrn/clean_set.h"
+#include "winnow/method/clean_set.h"
 
 #include <gtest/gtest.h>
 
