@@ -22,7 +22,7 @@ TrainKey train_key(const ClientContext& context, std::int64_t round) {
 }
 
 at::Tensor fill(Lane& lane, const std::string& name, const at::Tensor& rows) {
-  const at::Tensor buffer =
+  at::Tensor buffer =
       lane.buffer(name, rows.size(0), rows.sizes().slice(1).vec(), rows.scalar_type());
   buffer.narrow(0, 0, rows.size(0)).copy_(rows);
   return buffer;

@@ -62,9 +62,8 @@ at::Tensor MixObjective::guess(const Batch& batch, std::int64_t labelled,
   const std::int64_t others = batch.labels.size(0) - labelled;
   const at::Tensor own = by_view(models.logits(network_, batch.images).softmax(1)).mean(0);
   const at::Tensor given = one_hot_rows(batch.labels.narrow(0, 0, labelled), own.size(1));
-  const at::Tensor refined =
-      refine(buffers_.clean.index_select(0, batch.entries.narrow(0, 0, labelled)), given,
-             own.narrow(0, 0, labelled), temperature_);
+  at::Tensor refined = refine(buffers_.clean.index_select(0, batch.entries.narrow(0, 0, labelled)),
+                              given, own.narrow(0, 0, labelled), temperature_);
   if (others == 0) {
     return refined;
   }

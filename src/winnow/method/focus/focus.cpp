@@ -162,7 +162,7 @@ std::vector<double> Focus::weigh(const std::vector<Candidate>& candidates) {
     mutual.push_back(candidate.mutual);
   }
   const std::vector<double> now = credibility(mutual, alpha_);
-  const std::vector<double> weights =
+  std::vector<double> weights =
       credit_weights(samples, lagged_ ? credibility(losses_before(clients, mutual_), alpha_) : now);
   for (std::size_t k = 0; k < clients.size(); ++k) {
     mutual_[clients[k]] = mutual[k];

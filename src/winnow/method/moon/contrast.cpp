@@ -12,7 +12,7 @@ namespace {
 
 at::Tensor cross_entropy(const at::Tensor& logits, const Batch& batch, double label_smoothing,
                          double temperature) {
-  const at::Tensor own = smoothed_cross_entropy(logits, batch.labels, label_smoothing, temperature);
+  at::Tensor own = smoothed_cross_entropy(logits, batch.labels, label_smoothing, temperature);
   if (!batch.lambda.defined()) {
     return own;
   }

@@ -62,8 +62,8 @@ at::Tensor Objective::loss(const Batch& batch, const Models& models) const {
   if (!literal_) {
     centroid = centroid / count;
   }
-  const at::Tensor value = mean(at::cross_entropy_loss(logits, targets, {}, at::Reduction::None)) +
-                           round_.select(0, 0) * centroid + lambda_e_ * mean(entropies(logits));
+  at::Tensor value = mean(at::cross_entropy_loss(logits, targets, {}, at::Reduction::None)) +
+                     round_.select(0, 0) * centroid + lambda_e_ * mean(entropies(logits));
   const c10::NoGradGuard after;
   centroids_.copy_(moved(centroids_, features, batch.labels, kept));
   kept_.index_copy_(0, batch.entries, kept.to(at::kByte));

@@ -41,7 +41,7 @@ at::Tensor SelfieObjective::refurbish(const at::Tensor& logits, const at::Tensor
   const std::int64_t length = buffers_.history.size(1);
   buffers_.history.view({-1}).index_copy_(0, places * length + buffers_.slot.narrow(0, 0, 1),
                                           logits.argmax(1));
-  const at::Tensor known = buffers_.refurbished.index_select(0, places);
+  at::Tensor known = buffers_.refurbished.index_select(0, places);
   if (warm_) {
     return known;
   }
@@ -49,7 +49,7 @@ at::Tensor SelfieObjective::refurbish(const at::Tensor& logits, const at::Tensor
       prediction_counts(buffers_.history.index_select(0, places), logits.size(1));
   const at::Tensor sure =
       uncertainty(counts).le(threshold_).logical_and(buffers_.full.narrow(0, 0, 1));
-  const at::Tensor labels = at::where(sure, counts.argmax(1), known);
+  at::Tensor labels = at::where(sure, counts.argmax(1), known);
   buffers_.refurbished.index_copy_(0, places, labels);
   return labels;
 }
