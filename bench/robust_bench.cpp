@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "winnow/base/random.h"
+#include "winnow/federation/aggregation.h"
 #include "winnow/federation/robust.h"
 #include "winnow/federation/robust_arfl.h"
 #include "winnow/federation/robust_distance.h"
@@ -94,6 +95,18 @@ void robust_krum(benchmark::State& bench) {
   });
 }
 
+void robust_multi_krum(benchmark::State& bench) {
+  run(bench, [](const auto& models) {
+    const std::int64_t byzantine = std::ssize(models) / 5;
+    const std::vector<double> scores = krum_scores(squared_distances(models), byzantine);
+    WeightedMean mean;
+    for (const std::int64_t place : lowest(scores, std::ssize(models) - byzantine)) {
+      mean.add(models[static_cast<std::size_t>(place)], 1.0);
+    }
+    benchmark::DoNotOptimize(mean.finish());
+  });
+}
+
 void robust_bulyan(benchmark::State& bench) {
   run(bench, [](const auto& models) {
     const std::int64_t byzantine = std::ssize(models) / 5;
@@ -130,6 +143,7 @@ BENCHMARK(robust_median)->Apply(sizes);
 BENCHMARK(robust_trimmed_mean)->Apply(sizes);
 BENCHMARK(robust_trimmed_mean_weighted)->Apply(sizes);
 BENCHMARK(robust_krum)->Apply(sizes);
+BENCHMARK(robust_multi_krum)->Apply(sizes);
 BENCHMARK(robust_bulyan)->Apply(sizes);
 BENCHMARK(robust_geometric_median)->Apply(sizes);
 BENCHMARK(robust_arfl)->Apply(sizes);

@@ -26,6 +26,17 @@ for number, name in enumerate(["apples", "berries", "cherries"]):
     os.makedirs(f"photos/{name}")
     for i in range(20):
         png(f"photos/{name}/{i}.png", (80 * number, 10 * i, 255 - 80 * number))
+import io, random, zipfile
+def npy(shape, data, kind):
+    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + data
+with zipfile.ZipFile("arrays.npz", "w") as file:
+    for part, count in (("train", 60), ("test", 12)):
+        labels = [i % 3 for i in range(count)]
+        images = b"".join(bytes([80 * label + random.randrange(60)]) * 28 * 28 for label in labels)
+        file.writestr(f"{part}_images.npy", npy((count, 28, 28), images, "|u1"))
+        file.writestr(f"{part}_labels.npy", npy((count,), struct.pack(f"<{count}q", *labels), "<i8"))
 P
 
 # The page's blocks as one script: TOML is saved under the name its text gives, shell is run as it stands.
@@ -42,5 +53,5 @@ for before, kind, text in re.findall(r"([^\n]*)\n*\n```(toml|sh)\n(.*?)```", pag
 P
 [[ -f my-sweep.toml && $(grep -c '^winnow' commands.sh) -ge 10 ]]
 bash commands.sh > output.log 2>&1 || { tail -40 output.log; exit 1; }
-[[ -s my-sweep.html && -f runs/own-folder/summary.json ]]
+[[ -s my-sweep.html && -f runs/own-folder/summary.json && -f runs/own-npz/summary.json ]]
 echo "every command of the guide runs"

@@ -9,6 +9,7 @@
 namespace winnow {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -160,6 +161,46 @@ TEST(Table, ComparesRunsOfDifferentMethods) {
   expect_error(shop.call({"table", "a", "--format", "pdf"}), 2, "pdf");
   write_file_whole(shop / "a/summary.json", "{}");
   expect_error(shop.call({"table", "a"}), 5, "a/summary.json is damaged");
+}
+
+// spec: baselines 27
+TEST(Table, SaysWhichRunUsesGroundTruth) {
+  const Workshop shop;
+  shop.done({"run", "e.toml", "--quiet", "--out", "plain"});
+  shop.done({"run", "e.toml", "--quiet", "--out", "bound", "--set", "method=oracle"});
+  EXPECT_EQ(read_summary(shop / "bound").at("uses_ground_truth"), true);
+  EXPECT_FALSE(read_summary(shop / "plain").contains("uses_ground_truth"));
+  EXPECT_THAT(shop.done({"table", "plain", "bound"}).out,
+              AllOf(HasSubstr("\noracle (uses ground truth)  "), HasSubstr("\nfedavg  "),
+                    Not(HasSubstr("*"))));
+}
+
+// One after the other: the program prints them so.
+TEST(List, MethodsStandInTheirGroups) {
+  using Group = std::pair<std::string, Words>;
+  std::vector<Group> groups;
+  const Json list = Workshop().done({"list", "methods", "--json"}).json();
+  for (const Json& method : list) {
+    const auto group = method.at("group").get<std::string>();
+    if (groups.empty() || groups.back().first != group) {
+      groups.push_back({group, {}});
+    }
+    groups.back().second.push_back(method.at("name").get<std::string>());
+  }
+  EXPECT_THAT(groups,
+              ElementsAre(Group{"system", {"fedcorr", "fedrn", "clipfl", "fedns", "fedncl"}},
+                          Group{"base",
+                                {"fedavg", "fedprox", "fednova", "fedavgm", "fedadam", "fedyogi",
+                                 "fedadagrad", "scaffold", "feddyn", "moon"}},
+                          Group{"robust aggregation",
+                                {"trimmed_mean", "median", "krum", "multi_krum", "bulyan",
+                                 "geometric_median", "arfl"}},
+                          Group{"selection", {"power_of_choice"}},
+                          Group{"noisy-label", {"rofl", "rhfl", "fedlsr", "focus", "clc"}},
+                          Group{"local trainer",
+                                {"coteaching", "joint_optimisation", "selfie", "dividemix", "sce",
+                                 "mixup"}},
+                          Group{"oracle", {"oracle", "fedns_oracle_flags"}}));
 }
 
 TEST(List, EveryKindOfThingInTextAndJson) {

@@ -92,7 +92,7 @@ TEST(Watch, ServesThePageAndItsNewsUntilItIsStopped) {
   std::filesystem::remove(shop / "runs/small/summary.json");
   const std::string news = get(port, "/data.json", known);
   EXPECT_THAT(news, StartsWith("HTTP/1.1 200 OK\r\n"));
-  EXPECT_THAT(news, HasSubstr("\"status\":\"started\""));
+  EXPECT_THAT(news, HasSubstr("\"status\":\"stopped\""));
   EXPECT_THAT(get(port, "/experiment.toml"), StartsWith("HTTP/1.1 404 "));
 
   watch.send(SIGINT);

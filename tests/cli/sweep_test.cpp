@@ -75,6 +75,26 @@ TEST(SweepCommand, RunsTheGridOnceAndTablesShowItInEveryFormat) {
   }
 }
 
+TEST(SweepCommand, PublishedFiguresStandBesideOurs) {
+  const Workshop shop(std::string(kGrid) +
+                      "[paper]\nmetric = \"cost@1\"\nfigures = { fedavg = 3, fedprox = 1 }\n");
+  shop.done({"sweep", "e.toml", "--quiet"});
+  const std::string table =
+      shop.done({"table", "runs/small", "--paper", "-m", "best", "-f", "csv"}).out;
+  EXPECT_THAT(table, HasSubstr("fedavg,,cost@1,2"))
+      << "two clients in the first round reach it, wherever the figure's metric is not asked for";
+}
+
+TEST(SweepCommand, AnUnknownMetricOfPublishedFiguresIsToldBeforeAnythingRuns) {
+  const Workshop shop(std::string(kGrid) +
+                      "[paper]\nmetric = \"bestt\"\nfigures = { fedavg = 3 }\n");
+  const Ended ended = shop.call({"sweep", "e.toml", "--quiet"});
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.err, HasSubstr("paper.metric = \"bestt\": unknown metric"));
+  EXPECT_THAT(ended.err, HasSubstr("best"));
+  EXPECT_THAT(names_in(shop / "."), ElementsAre("e.toml"));
+}
+
 TEST(SweepCommand, ARunOfASweepIsTheRunItWouldBeAlone) {
   const Workshop shop("[grid]\nseed = [2]\n");
   shop.done({"sweep", "e.toml", "--out", "s", "--quiet"});

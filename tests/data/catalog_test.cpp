@@ -45,9 +45,9 @@ TEST(Catalog, KnowsEverySetOnceWithAWayToGetIt) {
     EXPECT_THAT(names, Each(testing::Ne(info.name)));
     names.push_back(info.name);
   }
-  for (const char* name :
-       {"mnist", "fashion-mnist", "cifar10", "cifar100", "pathmnist", "medmnist", "image-folder",
-        "image-list", "eurosat", "tiny-imagenet", "clothing1m", "webvision", "synthetic"}) {
+  for (const char* name : {"mnist", "fashion-mnist", "cifar10", "cifar100", "pathmnist", "medmnist",
+                           "npz", "image-folder", "image-list", "eurosat", "tiny-imagenet",
+                           "clothing1m", "webvision", "synthetic"}) {
     EXPECT_THAT(names, Contains(name));
   }
 }

@@ -206,7 +206,7 @@ std::string medmnist(const std::string& images_shape, std::size_t image_bytes,
 TEST(MedMnist, ColourImagesBecomePlanesAndTheValidationPartIsLeftOut) {
   const TempFolder folder("medmnist_colour");
   const auto file = folder.write("m.npz", medmnist("(2, 2, 2, 3)", 24, "\x02\x01"));
-  const DataSet set = read_medmnist(file, 0);
+  const DataSet set = read_npz_set(file, 0);
   EXPECT_EQ(set.train.images.sizes(), (std::vector<std::int64_t>{2, 3, 2, 2}));
   EXPECT_TRUE(set.train.images.is_contiguous());
   EXPECT_EQ(set.train.images[1][2][0][1].item<int>(), 12 + 3 + 2);
@@ -218,14 +218,14 @@ TEST(MedMnist, ColourImagesBecomePlanesAndTheValidationPartIsLeftOut) {
 TEST(MedMnist, GreyImagesHaveOneChannel) {
   const TempFolder folder("medmnist_grey");
   const auto file = folder.write("m.npz", medmnist("(2, 3, 2)", 12, "\x02\x01"));
-  EXPECT_EQ(read_medmnist(file, 9).train.images.sizes(), (std::vector<std::int64_t>{2, 1, 3, 2}));
+  EXPECT_EQ(read_npz_set(file, 9).train.images.sizes(), (std::vector<std::int64_t>{2, 1, 3, 2}));
 }
 
 TEST(MedMnist, RefusesWhatIsNotOneLabelPerImage) {
   const TempFolder folder("medmnist_wrong");
   const auto read = [&](const std::string& bytes, std::int64_t classes) {
     const auto file = folder.write("m.npz", bytes);
-    return error_text([&] { read_medmnist(file, classes); });
+    return error_text([&] { read_npz_set(file, classes); });
   };
   EXPECT_THAT(read(medmnist("(2, 3, 2)", 12, "abcd", "(2, 2)"), 0),
               HasSubstr("m.npz: train_labels: shape (2, 2), expected one label per image: (n, 1)"));

@@ -45,9 +45,9 @@ std::vector<State> random_models(std::uint64_t seed, int count, std::int64_t siz
 
 TEST(HeldModels, AreInTheOrderOfClientIds) {
   HeldModels held;
-  held.add(7, state_of({7}), 70);
-  held.add(2, state_of({2}), 20);
-  held.add(5, state_of({5}), 50);
+  held.add(7, state_of({7}), 70, 70);
+  held.add(2, state_of({2}), 20, 20);
+  held.add(5, state_of({5}), 50, 50);
   EXPECT_EQ(held.clients(), (std::vector<std::int64_t>{2, 5, 7}));
   EXPECT_EQ(held.weights(), (std::vector<double>{20, 50, 70}));
   EXPECT_EQ(values_of(held.models()[2]), std::vector<float>{7});
@@ -57,7 +57,7 @@ TEST(HeldModels, AreInTheOrderOfClientIds) {
 TEST(HeldModels, ShareTheBufferAndGiveEverythingAway) {
   const State model = state_of({1, 2});
   HeldModels held;
-  held.add(0, model, 1);
+  held.add(0, model, 1, 1);
   const HeldModels taken = held.take();
   EXPECT_EQ(taken.models().front().flat.data_ptr(), model.flat.data_ptr());
   EXPECT_EQ(held.size(), 0);
@@ -67,12 +67,12 @@ TEST(HeldModels, ShareTheBufferAndGiveEverythingAway) {
 
 TEST(HeldModels, RefuseAnotherLayout) {
   HeldModels held;
-  held.add(0, state_of({1, 2}), 1);
+  held.add(0, state_of({1, 2}), 1, 1);
   EXPECT_EQ(error_text([&] {
-              held.add(1, state_of({1, 2, 3}), 1);
+              held.add(1, state_of({1, 2, 3}), 1, 1);
             }),
             "models of different layouts cannot be aggregated");
-  EXPECT_EQ(error_kind([&] { held.add(1, state_of({1}), 1); }), ErrorKind::peer);
+  EXPECT_EQ(error_kind([&] { held.add(1, state_of({1}), 1, 1); }), ErrorKind::peer);
 }
 
 TEST(SumOverBlocks, AddsInTheOrderOfBlocksWhateverTheThreads) {

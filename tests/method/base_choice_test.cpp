@@ -1,5 +1,6 @@
 #include "winnow/method/base_choice.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,6 +64,35 @@ TEST(BaseChoice, NamesWhatIsWrong) {
   EXPECT_EQ(read(Json{{"name", "fedprox"}, {"nu", 3}}),
             "unknown key 'method.base.nu' | did you mean 'mu'?");
   EXPECT_EQ(wrapper.base.name(), "fedavg") << "a refused choice changes nothing";
+}
+
+TEST(BaseChoice, SaysWhyAMethodCannotBeWrapped) {
+  const std::string expected =
+      "; expected one of fedavg, fedprox, fednova, fedavgm, fedadam, fedyogi, fedadagrad, "
+      "scaffold, "
+      "feddyn, moon, trimmed_mean, median, krum, multi_krum, bulyan, geometric_median, arfl, "
+      "power_of_choice, joint_optimisation, selfie, sce, mixup";
+  Wrapper wrapper;
+  const auto read = [&](const Json& value) {
+    return error_text([&] { wrapper.params.read(Json{{"base", value}}, "method"); });
+  };
+  for (const std::string method : {"fedcorr", "fedrn", "clipfl", "fedns", "fedncl", "rofl", "rhfl",
+                                   "fedlsr", "focus", "clc", "coteaching", "dividemix"}) {
+    EXPECT_EQ(read(method),
+              fmt::format("method.base = \"{}\": it cannot be wrapped | a wrapper steps in between "
+                          "a base's training and its fusion{}",
+                          method, expected));
+  }
+  for (const std::string method : {"oracle", "fedns_oracle_flags"}) {
+    EXPECT_EQ(read(Json{{"name", method}}),
+              fmt::format("method.base = \"{}\": it cannot be wrapped | a base may not use ground "
+                          "truth{}",
+                          method, expected));
+  }
+  EXPECT_EQ(error_kind([&] {
+              wrapper.params.read(Json{{"base", "focus"}}, "method");
+            }),
+            ErrorKind::experiment);
 }
 
 }  // namespace

@@ -19,6 +19,15 @@ std::unique_ptr<T> make_with(const Json& table = Json::object()) {
   return method;
 }
 
+// Every parameter of a method as it is when nothing is set.
+template <typename T>
+Json defaults_of() {
+  T method;
+  Params params;
+  method.declare(params);
+  return params.values();
+}
+
 template <typename NetType = TwoLayerNet>
 struct OneClient {
   static constexpr std::int64_t kId = 7;

@@ -167,15 +167,57 @@ INSTANTIATE_TEST_SUITE_P(All, WeightBlindMethod,
                          testing::Values("median", "krum", "bulyan", "arfl"),
                          [](const auto& info) { return info.param; });
 
+// But for counters, which samples weigh.
 TEST_P(WeightBlindMethod, IgnoresSamplesAndFactors) {
   std::vector<Upload> uploads = random_uploads(8);
   const auto method = make(GetParam());
-  const std::string before = hash(aggregate(*method, uploads));
+  const auto values = [&] {
+    const State model = aggregate(*method, uploads);
+    return values_of(model.flat.narrow(0, 0, model.layout->total() - 1));
+  };
+  const std::vector<float> before = values();
   for (Upload& upload : uploads) {
     upload.samples = 1.0 + static_cast<double>(upload.client % 3);
     upload.factor = upload.client % 2 == 0 ? 0.0 : 5.0;
   }
-  EXPECT_EQ(hash(aggregate(*method, uploads)), before);
+  EXPECT_EQ(values(), before);
+}
+
+// spec: baselines 0.1
+TEST(RobustMethods, OfSingleCoordinatesAverageCountersBySamples) {
+  std::vector<Upload> uploads{upload_of(0, state_of({1}, {1}, {10}), 100),
+                              upload_of(1, state_of({2}, {2}, {20}), 300),
+                              upload_of(2, state_of({6}, {6}, {40}), 600)};
+  const auto counter = [&](const std::string& name, const Json& table) {
+    return values_of(aggregate(*make(name, table), uploads).counters());
+  };
+  const auto expect_counter = [&](float expected) {
+    EXPECT_EQ(counter("median", Json::object()), std::vector<float>{expected});
+    EXPECT_EQ(counter("trimmed_mean", {{"trim", 0.34}}), std::vector<float>{expected});
+    EXPECT_EQ(counter("bulyan", {{"byzantine", 0}}), std::vector<float>{expected});
+  };
+  expect_counter(31);
+  for (Upload& upload : uploads) {
+    upload.factor = upload.client == 0 ? 9.0 : 1.0;
+  }
+  expect_counter(31);
+  for (Upload& upload : uploads) {
+    upload.samples = 0.0;
+  }
+  expect_counter(23);
+}
+
+TEST(RobustMethods, BulyanAveragesTheCountersOfTheSelected) {
+  std::vector<Upload> uploads;
+  for (const float value : {0.0F, .1F, .2F, .3F, .4F, .5F, 9.0F}) {
+    const auto client = static_cast<std::int64_t>(uploads.size());
+    uploads.push_back(upload_of(client, state_of({value}, {}, {static_cast<float>(client)}),
+                                client == 4 ? 96 : 1));
+  }
+  EXPECT_EQ(values_of(aggregate(*make("bulyan"), uploads).counters()), std::vector<float>{4})
+      << "clients 2, 3, 4, 0, 1";
+  uploads[6].samples = 1e6;
+  EXPECT_EQ(values_of(aggregate(*make("bulyan"), uploads).counters()), std::vector<float>{4});
 }
 
 }  // namespace

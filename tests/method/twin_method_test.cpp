@@ -76,6 +76,9 @@ TEST(TwinMethod, AveragesBothModelsSeparately) {
   CoTeaching method;
   federation.play(method);
   EXPECT_EQ(values_of(federation.global), (std::vector<float>{2.5F, 6.0F, 3.0F, 11.0F}));
+  federation.setting.layout = federation.global.layout;
+  EXPECT_EQ(values_of(method.also_measured(federation.setting).at("second_accuracy")),
+            (std::vector<float>{2, 4, 5, 3}));
   federation.play(method, 1);
   EXPECT_EQ(values_of(federation.sent(2, "model")), (std::vector<float>{2.5F, 6.0F, 3.0F, 11.0F}));
   EXPECT_EQ(values_of(federation.sent(2, "second")), (std::vector<float>{2, 4, 5, 3}));

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "testing/errors.h"
@@ -51,15 +52,20 @@ std::string read_to_end(int socket) {
 // A server that answers "/" and fails on "/broken", on a thread of its own.
 class Served {
  public:
-  Served()
-      : server_(0,
-                [](const std::string& path, const std::string&) -> PageAnswer {
-                  if (path == "/broken") {
-                    throw Error(ErrorKind::run, "summary.json is damaged");
-                  }
-                  return path == "/" ? PageAnswer{"text/html", std::string(300'000, 'x'), "v1"}
-                                     : PageAnswer{};
-                }),
+  explicit Served(std::chrono::milliseconds patience = std::chrono::seconds(5))
+      : server_(
+            0,
+            [](const std::string& path, const std::string&) -> PageAnswer {
+              if (path == "/broken") {
+                throw Error(ErrorKind::run, "summary.json is damaged");
+              }
+              if (path == "/forbidden") {
+                throw std::filesystem::filesystem_error("cannot look", std::error_code());
+              }
+              return path == "/" ? PageAnswer{"text/html", std::string(300'000, 'x'), "v1"}
+                                 : PageAnswer{};
+            },
+            patience),
         thread_([this] { server_.serve(stop_); }) {}
   ~Served() {
     stop_ = true;
@@ -140,7 +146,7 @@ TEST(PageServer, RefusesWhatIsNotASimpleGet) {
 
 TEST(PageServer, RefusesARequestThatIsTooLong) {
   const Served served;
-  EXPECT_THAT(served.get("/", fmt::format("X: {}\r\n", std::string(9000, 'x'))),
+  EXPECT_THAT(served.get("/", fmt::format("X: {}\r\n", std::string(40'000, 'x'))),
               StartsWith("HTTP/1.1 431 "));
 }
 
@@ -152,9 +158,22 @@ TEST(PageServer, ASlowVisitorDoesNotKeepOthersWaiting) {
   ::close(slow);
 }
 
+TEST(PageServer, AVisitorWhoTricklesIsSentAway) {
+  const Served served(std::chrono::milliseconds(150));
+  const int slow = connect_to(served.port());
+  int sent = 0;
+  while (sent < 200 && ::send(slow, "x", 1, MSG_NOSIGNAL) == 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ++sent;
+  }
+  ::close(slow);
+  EXPECT_LT(sent, 200) << "the server closes although something keeps coming";
+}
+
 TEST(PageServer, AnErrorIsToldAndTheServerGoesOn) {
   const Served served;
   EXPECT_THAT(served.get("/broken"), EndsWith("\r\n\r\nsummary.json is damaged\n"));
+  EXPECT_THAT(served.get("/forbidden"), StartsWith("HTTP/1.1 500 "));
   EXPECT_THAT(served.get("/"), StartsWith("HTTP/1.1 200 OK\r\n"));
 }
 

@@ -257,6 +257,59 @@ TEST(Table, AllTiedCellsAreBest) {
             "c              10.00\n");
 }
 
+// spec: baselines 27
+TEST(Table, ABoundThatUsesGroundTruthSaysSoAndIsNeverTheBest) {
+  const RunResult bound = run("oracle", "c", {{"last", 0.9}, {"uses_ground_truth", true}});
+  const std::vector<RunResult> others =
+      with_values("fedavg", "c", "last", {0.7}) + with_values("clipfl", "c", "last", {0.8});
+  EXPECT_EQ(render(others + std::vector{bound}, {"last"}, "markdown"),
+            "| method | last |\n"
+            "| --- | ---: |\n"
+            "| fedavg | 70.00 |\n"
+            "| clipfl | **80.00** |\n"
+            "| oracle (uses ground truth) | 90.00 |\n");
+  EXPECT_EQ(render(with_values("fedavg", "c", "last", {0.7}) + std::vector{bound}, {"last"}, "csv"),
+            "row,column,metric,mean,std,runs\n"
+            "fedavg,c,last,70,,1\n"
+            "oracle (uses ground truth),c,last,90,,1\n");
+  EXPECT_THAT(render(with_values("fedavg", "c", "last", {0.7}) + std::vector{bound}, {"last"}),
+              Not(HasSubstr("*")))
+      << "one contender is no competition";
+}
+
+TEST(Table, MarksARowOnceAndOnlyWhereAllOfItUsesGroundTruth) {
+  const auto bound = [](const std::string& row, const std::string& column) {
+    return run(row, column, {{"last", 0.9}, {"uses_ground_truth", true}});
+  };
+  const std::vector<RunResult> results{
+      bound("oracle (uses ground truth)", "c"),
+      bound("rho 0.5", "oracle"),
+      run("rho 0.5", "fedavg", {{"last", 0.5}}),
+      bound("unfinished", "oracle"),
+      run("unfinished", "fedavg", nullptr),
+      run("not begun", "c", nullptr),
+      run("no", "c", {{"last", 0.1}, {"uses_ground_truth", false}})};
+  const std::string text = render(results, {"last"}, "csv");
+  EXPECT_THAT(text, HasSubstr("\noracle (uses ground truth),c,"));
+  EXPECT_THAT(text, HasSubstr("\nrho 0.5,oracle,"));
+  EXPECT_THAT(text, HasSubstr("\nunfinished (uses ground truth),oracle,"));
+  EXPECT_THAT(text, HasSubstr("\nnot begun,c,"));
+  EXPECT_THAT(text, HasSubstr("\nno,c,"));
+}
+
+TEST(Table, FindsThePublishedFigureOfAMarkedRow) {
+  TableOptions options;
+  options.metrics = {"last"};
+  options.format = "csv";
+  options.paper = {"last", {{"oracle", "c", 88.0}}};
+  EXPECT_EQ(
+      render_table({run("oracle", "c", {{"last", 0.9}, {"uses_ground_truth", true}})}, options),
+      "row,column,metric,mean,std,runs\n"
+      "oracle (uses ground truth),c,last,90,,1\n"
+      "oracle (uses ground truth),c,last paper,88,,1\n"
+      "oracle (uses ground truth),c,last difference,2,,1\n");
+}
+
 TEST(Table, AColumnWithOneValueHasNoBest) {
   EXPECT_THAT(render(with_values("a", "x", "best", {0.5}) + with_values("b", "y", "best", {0.6}),
                      {"best"}, "markdown"),

@@ -163,6 +163,7 @@ void expect_wrapped(const std::string& wrapper) {
 TEST_P(EveryBase, CanBeWrapped) {
   expect_wrapped("clipfl");
   expect_wrapped("fedcorr");
+  expect_wrapped("oracle");
   if (std::set<std::string>{"median", "krum", "bulyan", "arfl"}.contains(GetParam())) {
     EXPECT_THROW(expect_wrapped("fedns"), Error) << "it gives all models the same say";
   } else {

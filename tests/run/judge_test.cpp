@@ -31,6 +31,22 @@ TEST(Judge, MeasuresDetectionAgainstTheLedger) {
   EXPECT_EQ(json.at("detection").at("recall"), 1.0);
 }
 
+TEST(Judge, JudgesNothingWhereTheTruthIsUnknown) {
+  World world = two_clients();
+  world.truth_known = false;
+  const Findings findings{.flagged = std::vector<std::int64_t>{1},
+                          .noise_levels = {{1, 0.5}},
+                          .scores = {{"lid", {{0, 1.0}, {1, 2.0}}}}};
+  Memories memories;
+  memories[1].labels = Labels{0, 1, 2, 2};
+  memories[1].selected = std::vector<bool>{true, true, true, false};
+  EXPECT_EQ(judge(world, findings, memories), Json({{"truth_unknown", true}}));
+  EXPECT_EQ(judge_selection(world, memories, {0, 1}), std::nullopt);
+  const Json claims = judge_clients(world, findings, memories);
+  EXPECT_EQ(claims, Json::parse(R"({"flagged": [1], "noise_levels": {"1": {"estimated": 0.5}},
+      "scores": {"lid": {"by_client": {"0": 1.0, "1": 2.0}}}})"));
+}
+
 TEST(Judge, MeasuresNoiseLevelsAgainstTheLabelsInUse) {
   const World world = two_clients();
   const Findings findings{.noise_levels = {{0, 0.1}, {1, 0.5}}};

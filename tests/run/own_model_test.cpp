@@ -89,29 +89,37 @@ TEST(OwnModel, ModelsDoNotDependOnTheNumberOfLanes) {
   }
 }
 
-TEST(OwnModel, FedCorrAndClipFlTrainAModuleThatHasForwardOnly) {
+TEST(OwnModel, MethodsThatNeedOnlyForwardTrainAModuleThatHasNothingElse) {
   const TestFolder folder;
   const fs::path file = write_script(folder / "net.pt", kLinearText, linear_state(kSmallShape));
   for (const std::vector<std::string>& method :
        {std::vector<std::string>{"method.name=fedcorr", "method.iterations=1",
                                  "method.finetune_rounds=1", "method.usual_rounds=1"},
-        {"method.name=clipfl", "method.pre_rounds=2", "method.keep=1",
-         "validation.source=split"}}) {
+        {"method.name=clipfl", "method.pre_rounds=2", "method.keep=1", "validation.source=split"},
+        {"method.name=joint_optimisation", "method.warmup=1"},
+        {"method.name=fedrn", "method.warmup=2", "method.finetune=false"}}) {
     const Experiment experiment = with_file(file, method);
     EXPECT_EQ(hashes_with(experiment, 2), hashes_with(experiment, 1));
   }
 }
 
-TEST(OwnModel, AMethodThatNeedsFeaturesSaysSo) {
+TEST(OwnModel, AMethodThatNeedsFeaturesSaysSoBeforeItStarts) {
   const TestFolder folder;
-  const auto play = [&](const char* text) {
-    const Experiment experiment = with_file(
-        write_script(folder / "net.pt", text, linear_state(kSmallShape)), {"method.name=fedns"});
-    Session(experiment, methods(), on_cpu(), nullptr).play();
+  const auto start = [&](const char* text, const std::vector<std::string>& method) {
+    const Experiment experiment =
+        with_file(write_script(folder / "net.pt", text, linear_state(kSmallShape)), method);
+    return Session(experiment, methods(), on_cpu(), nullptr).rounds();
   };
-  EXPECT_THAT(error_text([&] { play(kLinearText); }),
-              HasSubstr("this method needs features, but the module has no method `features`"));
-  EXPECT_EQ(error_text([&] { play(kLinearWithFeaturesText); }), "no error");
+  for (const std::vector<std::string>& method : {std::vector<std::string>{"method.name=fedns"},
+                                                 {"method.name=fedrn", "method.warmup=2"},
+                                                 {"method.name=moon"},
+                                                 {"method.name=rofl"},
+                                                 {"method.name=fedcorr", "method.base=moon"}}) {
+    EXPECT_THAT(error_text([&] { start(kLinearText, method); }),
+                HasSubstr("this method needs features, but the module has no method `features`"))
+        << method.front();
+    EXPECT_EQ(error_text([&] { start(kLinearWithFeaturesText, method); }), "no error");
+  }
 }
 
 TEST(OwnModel, ARunLeavesTheTrainedModuleAndCanBeTrainedOn) {

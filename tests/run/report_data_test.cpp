@@ -1,7 +1,10 @@
 #include "winnow/run/report_data.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "run/small_run.h"
 #include "winnow/run/runner.h"
@@ -33,6 +36,7 @@ TEST(ReportData, HasEverythingOfAFinishedRun) {
   EXPECT_EQ(run.at("column"), "small");
   EXPECT_EQ(run.at("status"), "finished");
   EXPECT_EQ(run.at("planned_rounds"), 4);
+  EXPECT_EQ(run.at("uses_ground_truth"), false);
   EXPECT_EQ(run.at("experiment").at("federation").at("clients"), 4);
   EXPECT_EQ(run.at("history").at("round"), Json({1, 2, 3, 4}));
   EXPECT_EQ(run.at("history").at("accuracy").size(), 4U);
@@ -80,10 +84,28 @@ TEST(ReportData, AFolderWithoutTheNewerFilesIsReadAsFarAsItGoes) {
   }
   const Json data = read({(folder / "a").string()});
   const Json& run = data.at("runs").at(0);
-  EXPECT_EQ(run.at("status"), "started");
+  EXPECT_EQ(run.at("status"), "stopped");
   EXPECT_EQ(run.at("history").at("round").size(), 0U);
   EXPECT_FALSE(run.contains("findings"));
   EXPECT_FALSE(run.contains("partition"));
+}
+
+TEST(ReportData, ARunIsUnderWayWhileAProcessHoldsItsLock) {
+  const TestFolder folder;
+  play(folder / "a", {"method.name=oracle"});
+  std::filesystem::remove(folder / "a/summary.json");
+  ReportReader reader({(folder / "a").string()});
+  const auto status = [&] { return reader.read().at("runs").at(0).at("status"); };
+  EXPECT_EQ(status(), "stopped");
+  const std::string before = reader.stamp();
+  const int lock = ::open((folder / "a/lock").c_str(), O_RDWR);
+  ASSERT_EQ(::flock(lock, LOCK_EX | LOCK_NB), 0);
+  EXPECT_TRUE(is_running(folder / "a"));
+  EXPECT_NE(reader.stamp(), before);
+  EXPECT_EQ(status(), "started");
+  ::close(lock);
+  EXPECT_EQ(status(), "stopped");
+  EXPECT_EQ(reader.read().at("runs").at(0).at("uses_ground_truth"), true);
 }
 
 TEST(ReportData, ARunThatASweepHasNotBegunIsWaiting) {
@@ -104,7 +126,7 @@ TEST(ReportData, TheStampChangesWithTheFilesAndReadingFollows) {
   EXPECT_EQ(reader.read().at("runs").at(0).at("status"), "finished");
   std::filesystem::remove(folder / "a/summary.json");
   EXPECT_NE(reader.stamp(), before);
-  EXPECT_EQ(reader.read().at("runs").at(0).at("status"), "started");
+  EXPECT_EQ(reader.read().at("runs").at(0).at("status"), "stopped");
 }
 
 TEST(ReportData, ErrorsNameTheFolderOrTheFile) {

@@ -157,6 +157,16 @@ TEST(Session, EvaluatesWhenDueAndAlwaysAtTheEnd) {
   EXPECT_EQ(evaluated, (std::vector<bool>{false, true, false, true, true}));
 }
 
+// spec: baselines 21, "report model 1 (and 2)"
+TEST(Session, TheSecondOfTwoModelsIsMeasuredWithTheFirst) {
+  Session session(small({"method.name=coteaching", "eval_every=2", "rounds=2"}), methods(),
+                  on_cpu(), nullptr);
+  EXPECT_FALSE(session.play().notes.contains("second_accuracy"));
+  const auto accuracy = session.play().notes.at("second_accuracy").get<double>();
+  EXPECT_GT(accuracy, 0.0);
+  EXPECT_LE(accuracy, 1.0);
+}
+
 TEST(Session, EvaluationHasNoInfluenceOnTheResult) {
   EXPECT_EQ(undisturbed_hashes(small({"rounds=2", "eval_every=2", "train.eval_batch=7"})),
             undisturbed_hashes(small({"rounds=2"})));

@@ -7,11 +7,11 @@
 namespace winnow {
 namespace {
 
-Experiment small(const char* method, const char* noise) {
+Experiment small(const Json& method, const char* noise) {
   Json tree = Json::parse(R"({"seed": 5, "rounds": 2,
     "data": {"name": "synthetic", "samples": 600, "test_samples": 100, "classes": 4, "size": 16},
     "federation": {"clients": 6, "fraction": 0.5}, "train": {"epochs": 1}})");
-  tree["method"] = {{"name", method}};
+  tree["method"] = method;
   tree["noise"] = Json::parse(noise);
   return parse_experiment(tree, builtin_methods());
 }
@@ -68,10 +68,14 @@ TEST(World, TheOracleLeavesOutDistortedImages) {
 
 TEST(World, WithoutNoiseTheOracleIsTheBaseMethodBitForBit) {
   const Registry registry = builtin_methods();
-  Session base(small("fedavg", "[]"), registry, {.lanes = 1, .device = "cpu"}, nullptr);
-  Session oracle(small("oracle", "[]"), registry, {.lanes = 1, .device = "cpu"}, nullptr);
-  EXPECT_EQ(base.play().record.hash, oracle.play().record.hash);
-  EXPECT_EQ(base.play().record.hash, oracle.play().record.hash);
+  for (const Json& table : {Json{{"name", "fedavg"}}, Json{{"name", "scaffold"}},
+                            Json{{"name", "trimmed_mean"}, {"trim", 0.34}}}) {
+    Session base(small(table, "[]"), registry, {.lanes = 1, .device = "cpu"}, nullptr);
+    Session oracle(small({{"name", "oracle"}, {"base", table}}, "[]"), registry,
+                   {.lanes = 1, .device = "cpu"}, nullptr);
+    EXPECT_EQ(base.play().record.hash, oracle.play().record.hash) << table;
+    EXPECT_EQ(base.play().record.hash, oracle.play().record.hash) << table;
+  }
 }
 
 TEST(World, ClientsWithoutSamplesAreSkipped) {

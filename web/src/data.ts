@@ -15,16 +15,16 @@ export interface History {
 }
 
 export interface Score {
-  by_client: ByClient<number>;
-  correlation_with_noise?: number;
-  roc_area?: number;
+  by_client: ByClient<number | null>;
+  correlation_with_noise?: number | null;
+  roc_area?: number | null;
   mixture?: { means: number[]; variances: number[]; weights: number[] };
 }
 
 export interface Findings {
   round?: number;
   flagged?: number[];
-  noise_levels?: ByClient<{ estimated: number; real: number }>;
+  noise_levels?: ByClient<{ estimated: number | null; real?: number | null }>;
   scores?: Record<string, Score>;
   confusion?: { before: number[][]; after?: number[][] };
 }
@@ -42,6 +42,7 @@ export interface Summary {
   lanes?: number;
   libtorch?: string;
   uses_ground_truth?: boolean;
+  truth_unknown?: boolean; // the user's own labels, with no noise put on them
   noise?: { noisy_clients: number; samples: number; wrong_labels: number; distorted: number };
   detection?: { flagged: number; precision: number; recall: number };
   selection?: { label_precision: number; label_recall: number };
@@ -75,8 +76,9 @@ export interface Run {
   id: string;
   row: string;
   column: string;
-  seed: number;
-  status: "waiting" | "started" | "finished";
+  seed: string; // it may have more digits than a number keeps
+  status: "waiting" | "started" | "stopped" | "finished" | "failed";
+  uses_ground_truth?: boolean;
   experiment?: { [key: string]: Json };
   planned_rounds?: number | null;
   history?: History;
@@ -92,11 +94,18 @@ export interface Report {
   live?: string;
 }
 
+// The data as they arrive, in the form above.
+export function readReport(data: Report): Report {
+  return { ...data, runs: data.runs.map((run) => ({ ...run, seed: String(run.seed) })) };
+}
+
+export const isNumber = (value: unknown): value is number => Number.isFinite(value);
+
 const unique = <T>(values: T[]): T[] => [...new Set(values)];
 
 export const methods = (report: Report): string[] => unique(report.runs.map((run) => run.row));
 export const settings = (report: Report): string[] => unique(report.runs.map((run) => run.column));
-export const seeds = (report: Report): number[] => unique(report.runs.map((run) => run.seed));
+export const seeds = (report: Report): string[] => unique(report.runs.map((run) => run.seed));
 
 export const runsOf = (report: Report, setting: string, method?: string): Run[] =>
   report.runs.filter(
@@ -106,11 +115,32 @@ export const runsOf = (report: Report, setting: string, method?: string): Run[] 
 export const partitionOf = (report: Report, run: Run): Partition | undefined =>
   run.partition === undefined ? undefined : report.partitions[run.partition];
 
-export const usesTruth = (runs: Run[]): boolean =>
-  runs.some((run) => run.summary?.uses_ground_truth === true);
+const tableOf = (run: Run, name: string): { [key: string]: Json } =>
+  (run.experiment?.[name] ?? {}) as { [key: string]: Json };
 
-const present = (values: (number | null)[]): number[] =>
-  values.filter((value): value is number => value !== null);
+// Of every run what its partition says, or else what was asked for.
+export const dataNames = (report: Report): string[] =>
+  unique(
+    report.runs.map((run) => partitionOf(report, run)?.data ?? tableOf(run, "data").name),
+  ).filter((name): name is string => typeof name === "string");
+
+export const clientCounts = (report: Report): number[] =>
+  unique(
+    report.runs.map(
+      (run) => partitionOf(report, run)?.clients.length ?? tableOf(run, "federation").clients,
+    ),
+  )
+    .filter(isNumber)
+    .sort((a, b) => a - b);
+
+// The run says so from its first round on; of older runs only the summary does.
+export const usesTruth = (runs: Run[]): boolean =>
+  runs.some((run) => run.uses_ground_truth || run.summary?.uses_ground_truth);
+
+// The summary comes last; until then findings that compare no labels say the same.
+export const truthUnknown = (run: Run | undefined): boolean =>
+  run?.summary?.truth_unknown ??
+  (run?.findings?.round !== undefined && run.findings.confusion === undefined);
 
 export interface Accuracies {
   best: number;
@@ -120,7 +150,7 @@ export interface Accuracies {
 
 // As the program's table has them, also while a run goes on.
 export function accuracies(run: Run): Accuracies | undefined {
-  const values = present(run.history?.accuracy ?? []);
+  const values = (run.history?.accuracy ?? []).filter(isNumber);
   if (values.length === 0) {
     return undefined;
   }
@@ -132,16 +162,25 @@ export function accuracies(run: Run): Accuracies | undefined {
   };
 }
 
-// The first round's entry of `column` where the accuracy is at least `target`.
+const kRounding = 1e-9; // what shares may have lost on their way
+
+// A share such as 0.29 is 29 whole percent, though 100 * 0.29 is a little less.
+export const wholePercent = (share: number): number => Math.floor(100 * share + kRounding) / 100;
+
+// The participations up to the first round whose accuracy is at least `target`.
 export function costUntil(run: Run, target: number): number | undefined {
   const history = run.history;
-  const at = history?.accuracy.findIndex((value) => value !== null && value >= target) ?? -1;
+  const at = history?.accuracy.findIndex((value) => value !== null && value + kRounding >= target) ?? -1;
   return history === undefined || at < 0 ? undefined : history.participations[at];
 }
 
-export type Verdict = "hit" | "false alarm" | "missed" | "left alone";
+export type Verdict = "hit" | "false alarm" | "missed" | "left alone" | "flagged" | "not flagged";
 
-export function verdict(flagged: boolean, noisy: boolean): Verdict {
+// `noisy` is undefined where the truth is not known.
+export function verdict(flagged: boolean, noisy: boolean | undefined): Verdict {
+  if (noisy === undefined) {
+    return flagged ? "flagged" : "not flagged";
+  }
   if (flagged) {
     return noisy ? "hit" : "false alarm";
   }

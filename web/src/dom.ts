@@ -39,6 +39,9 @@ export function svg<K extends keyof SVGElementTagNameMap>(
 export const cssColour = (name: string): string =>
   getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+export const message = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
+
 // Draws again whenever the width of the host changes; at once when it is on the page.
 export function responsive(host: HTMLElement, draw: (width: number) => Element): void {
   let drawn = 0;
@@ -46,9 +49,17 @@ export function responsive(host: HTMLElement, draw: (width: number) => Element):
     const width = Math.floor(host.clientWidth);
     if (width > 0 && width !== drawn) {
       drawn = width;
-      host.replaceChildren(draw(width));
+      host.replaceChildren(drawnOrWhy(() => draw(width)));
     }
   }).observe(host);
+}
+
+function drawnOrWhy(draw: () => Element): Element {
+  try {
+    return draw();
+  } catch (error) {
+    return h("p", { class: "failure" }, `This picture cannot be drawn: ${message(error)}`);
+  }
 }
 
 // A row of buttons of which one is chosen.
@@ -108,9 +119,20 @@ export function table(caption: string, columns: Column[], rows: Child[][]): HTML
   );
 }
 
-// Made when it is first opened: a long table costs nothing until somebody wants it.
-export function unfold(summary: string, content: () => Element): HTMLElement {
-  const details = h("details", {}, h("summary", {}, summary));
+// Made when it is first opened: a long table costs nothing until somebody wants it. On paper an
+// "on-paper" fold is always open, and a "screen-only" one is left out.
+export function unfold(
+  summary: string,
+  content: () => Element,
+  place?: "on-paper" | "screen-only",
+): HTMLElement {
+  const details = h("details", { class: place }, h("summary", {}, summary));
   details.addEventListener("toggle", () => details.append(content()), { once: true });
   return details;
+}
+
+// With its content there at once; a browser tells of an opened fold only later.
+export function openFold(fold: HTMLDetailsElement): void {
+  fold.open = true;
+  fold.dispatchEvent(new Event("toggle"));
 }

@@ -1,7 +1,19 @@
 // Puts the page together and, when it is served by `winnow watch`, keeps it up to date.
-import { methods, type Report, type Run, runsOf, seeds, settings } from "./data";
-import { h, segmented } from "./dom";
-import { plural } from "./format";
+import {
+  clientCounts,
+  dataNames,
+  methods,
+  readReport,
+  type Report,
+  type Run,
+  runsOf,
+  seeds,
+  settings,
+} from "./data";
+import { h, message, segmented, svg } from "./dom";
+import { plural, whole } from "./format";
+import { unfoldOnPaper } from "./print";
+import { renew } from "./renew";
 import { accuracySection } from "./sections/accuracy";
 import { clientsSection } from "./sections/clients";
 import { confusionSection } from "./sections/confusion";
@@ -11,7 +23,7 @@ import { partitionSection } from "./sections/partition";
 import { resultsSection } from "./sections/results";
 import { scoresSection } from "./sections/scores";
 import { selectionSection } from "./sections/selection";
-import { lookOf, type Section } from "./view";
+import { drawSection, lookOf, type Section } from "./view";
 
 const kAskEvery = 2000; // milliseconds
 
@@ -19,7 +31,7 @@ class Page {
   private setting: string;
   private readonly hidden = new Set<string>();
   private subjectMethod = "";
-  private subjectSeed = -1;
+  private subjectSeed = "";
   private readonly facts = h("p", { class: "facts" });
   private readonly heading = h("h1");
   private readonly status = h("p", { class: "status", role: "status", hidden: true });
@@ -39,7 +51,6 @@ class Page {
     partitionSection(),
   ];
   private readonly experiment = experimentSection();
-  private built = ""; // what the choices were built for
   private detailed = ""; // what the detail was drawn for
 
   constructor(private report: Report) {
@@ -85,9 +96,14 @@ class Page {
 
   progress(): string {
     const { runs } = this.report;
-    const finished = runs.filter((run) => run.status === "finished").length;
-    const started = runs.filter((run) => run.status === "started").length;
-    return `Live: ${finished} of ${plural(runs.length, "run")} finished, ${started} under way`;
+    const count = (status: Run["status"]) => runs.filter((run) => run.status === status).length;
+    const parts = [
+      `${count("finished")} of ${plural(runs.length, "run")} finished`,
+      `${count("started")} under way`,
+      count("stopped") > 0 && `${count("stopped")} stopped`,
+      count("failed") > 0 && `${count("failed")} failed`,
+    ];
+    return `Live: ${parts.filter(Boolean).join(", ")}`;
   }
 
   private update(): void {
@@ -96,12 +112,8 @@ class Page {
     if (!all.includes(this.setting)) {
       this.setting = all[0] ?? "";
     }
-    const key = JSON.stringify([all, methods(this.report).map((name) => lookOf(this.report, name))]);
-    if (key !== this.built) {
-      this.built = key;
-      this.buildChoices(all);
-      this.buildLegend();
-    }
+    this.showChoices(all);
+    this.showLegend();
     this.refresh([...this.comparison, this.experiment]);
     this.updateDetail();
   }
@@ -113,20 +125,20 @@ class Page {
       hidden: this.hidden,
       subject: this.subjectRun(),
     };
-    sections.forEach((section) => section.update(view));
+    sections.forEach((section) => drawSection(section, view));
   }
 
   private describe(): void {
-    const { runs, partitions } = this.report;
+    const { runs } = this.report;
     const names = [...new Set(runs.map((run) => run.experiment?.name).filter(Boolean))].join(", ");
     const name = names || "Runs";
     document.title = `${name}: Winnow report`;
     this.heading.textContent = name;
-    const clients = [...new Set(partitions.map((partition) => partition.clients.length))];
-    const data = [...new Set(partitions.map((partition) => partition.data))];
+    const clients = clientCounts(this.report);
     const parts = [
-      data.join(", "),
-      clients.length > 0 && plural(clients[0], "client"),
+      dataNames(this.report).join(", "),
+      clients.length === 1 && plural(clients[0], "client"),
+      clients.length > 1 && `${clients.map(whole).join(" or ")} clients`,
       plural(methods(this.report).length, "method"),
       settings(this.report).length > 1 && plural(settings(this.report).length, "setting"),
       plural(seeds(this.report).length, "seed"),
@@ -135,25 +147,24 @@ class Page {
     this.facts.textContent = parts.filter(Boolean).join(" · ");
   }
 
-  private buildChoices(all: string[]): void {
-    this.choices.replaceChildren();
-    if (all.length > 1) {
-      const options = all.map((name) => ({ value: name, text: name || "default" }));
-      this.choices.append(
-        segmented("Setting", options, this.setting, (value) => {
-          this.setting = value;
-          this.update();
-        }),
-      );
-    }
+  private showChoices(all: string[]): void {
+    const options = all.map((name) => ({ value: name, text: name || "default" }));
+    renew(this.choices, all, () =>
+      all.length < 2
+        ? []
+        : [
+            segmented("Setting", options, this.setting, (value) => {
+              this.setting = value;
+              this.update();
+            }),
+          ],
+    );
   }
 
-  private buildLegend(): void {
-    const names = methods(this.report);
-    this.legend.replaceChildren(
-      ...names.map((name) => {
-        const { colour, dash } = lookOf(this.report, name);
-        const line = `border-top: 3px ${dash.length > 0 ? "dashed" : "solid"} var(${colour})`;
+  private showLegend(): void {
+    const entries = methods(this.report).map((name) => ({ name, ...lookOf(this.report, name) }));
+    renew(this.legend, entries, () =>
+      entries.map(({ name, colour, dash }) => {
         const button = h(
           "button",
           {
@@ -168,7 +179,15 @@ class Page {
               this.refresh(this.comparison);
             },
           },
-          h("i", { class: "line", style: line }),
+          svg(
+            "svg",
+            { class: "line", viewBox: "0 0 28 4", "aria-hidden": "true" },
+            svg("path", {
+              d: "M0 2h28",
+              style: `stroke: var(${colour})`,
+              "stroke-dasharray": dash.join(" ") || undefined,
+            }),
+          ),
           name,
         );
         return button;
@@ -197,10 +216,10 @@ class Page {
     const run = this.subjectRun();
     const runs = runsOf(this.report, this.setting).filter((one) => one.experiment !== undefined);
     const rows = [...new Set(runs.map((one) => one.row))];
-    const choice = <T extends string | number>(
+    const choice = (
       label: string,
-      options: T[],
-      chosen: T | undefined,
+      options: string[],
+      chosen: string | undefined,
       choose: (value: string) => void,
     ) =>
       h(
@@ -216,7 +235,7 @@ class Page {
             },
           },
           ...options.map((option) =>
-            h("option", { value: option, selected: option === chosen }, String(option)),
+            h("option", { value: option, selected: option === chosen }, option),
           ),
         ),
       );
@@ -231,7 +250,7 @@ class Page {
         choice("Method", rows, run?.row, (value) => (this.subjectMethod = value)),
         choice("Seed", seedsOfRow, run?.seed, (value) => {
           this.subjectMethod = run?.row ?? "";
-          this.subjectSeed = Number(value);
+          this.subjectSeed = value;
         }),
       );
       this.subject.querySelectorAll("select")[focused]?.focus();
@@ -245,32 +264,41 @@ class Page {
   }
 }
 
+async function ask(stamp: string): Promise<Response> {
+  try {
+    return await fetch("data.json", {
+      cache: "no-store",
+      headers: { "If-None-Match": `"${stamp}"` },
+    });
+  } catch {
+    throw new Error("winnow watch does not answer");
+  }
+}
+
 async function follow(page: Page, stamp: string): Promise<void> {
   page.say(page.progress());
   for (;;) {
     await new Promise((resolve) => setTimeout(resolve, kAskEvery));
     try {
-      const answer = await fetch("data.json", {
-        cache: "no-store",
-        headers: { "If-None-Match": `"${stamp}"` },
-      });
+      const answer = await ask(stamp);
       if (answer.status === 200) {
+        page.show(readReport((await answer.json()) as Report));
+        // Only now: what could not be shown is asked for again.
         stamp = (answer.headers.get("ETag") ?? "").replaceAll('"', "");
-        page.show((await answer.json()) as Report);
       } else if (answer.status !== 304) {
         throw new Error((await answer.text()).trim());
       }
       page.say(page.progress());
     } catch (error) {
-      const why = error instanceof TypeError ? "winnow watch does not answer" : String(error);
-      page.say(`Not up to date: ${why}`, true);
+      page.say(`Not up to date: ${message(error)}`, true);
     }
   }
 }
 
-const report = JSON.parse(document.getElementById("data")!.textContent!) as Report;
+const report = readReport(JSON.parse(document.getElementById("data")!.textContent!) as Report);
 const page = new Page(report);
 page.mount(document.getElementById("page")!);
+unfoldOnPaper();
 if (report.live !== undefined) {
   void follow(page, report.live);
 }

@@ -1,8 +1,10 @@
-// One colour per method, the same everywhere on the page. Eight hues that stay apart in the common
-// kinds of colour blindness; further methods take them again with another dash.
+// One look per method, the same everywhere on the page. Eight hues that stay apart in the common kinds of
+// colour blindness; further methods take them again with another dash. Plain dashes are kept for methods
+// that are told the truth.
 
 const kHues = 8;
-const kDashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
+const kTruth = [8, 4];
+const kRounds = [[], [2, 3], [10, 3, 2, 3], [10, 3, 2, 3, 2, 3]];
 
 export interface Look {
   colour: string; // a CSS variable, so that light, dark and print have their own shades
@@ -10,6 +12,8 @@ export interface Look {
 }
 
 export function look(index: number, usesTruth: boolean): Look {
-  const round = Math.floor(index / kHues) + (usesTruth ? 1 : 0);
-  return { colour: `--hue-${index % kHues}`, dash: kDashes[round % kDashes.length] };
+  const round = Math.floor(index / kHues) % kRounds.length;
+  return { colour: `--hue-${index % kHues}`, dash: usesTruth ? kTruth : kRounds[round] };
 }
+
+export const needsDashes = (methods: number): boolean => methods > kHues;

@@ -1,5 +1,5 @@
 // Means and spreads over seeds.
-import type { History, Run } from "./data";
+import { type History, isNumber, type Run } from "./data";
 
 export interface Spread {
   mean: number;
@@ -17,8 +17,12 @@ export function spread(values: number[]): Spread | undefined {
   return { mean, deviation, count: values.length };
 }
 
-export function spreadOf(runs: Run[], value: (run: Run) => number | undefined): Spread | undefined {
-  return spread(runs.map(value).filter((found): found is number => found !== undefined));
+// Over the runs that have a value.
+export function spreadOf(
+  runs: Run[],
+  value: (run: Run) => number | null | undefined,
+): Spread | undefined {
+  return spread(runs.map(value).filter(isNumber));
 }
 
 export type XAxis = "round" | "participations" | "bytes" | "seconds";
@@ -36,7 +40,7 @@ export function pointsOf(history: History, xAxis: XAxis, yAxis: YAxis): Points {
   const values = history[yAxis] ?? [];
   history.round.forEach((_, i) => {
     const value = values[i];
-    if (value !== null && value !== undefined) {
+    if (isNumber(value)) {
       points.x.push(history[xAxis][i]);
       points.y.push(value);
     }
@@ -45,13 +49,14 @@ export function pointsOf(history: History, xAxis: XAxis, yAxis: YAxis): Points {
 }
 
 // Round by round the mean over the runs that have a value there, and the mean ± deviation where two
-// or more have.
+// or more have. Rounds cost the runs differently: off the round axis a mean over fewer runs could lie to
+// the left of the one before, so only rounds with as many runs as any count there.
 export function meanPoints(runs: Run[], xAxis: XAxis, yAxis: YAxis): Points {
   const rounds = new Map<number, { x: number[]; y: number[] }>();
   for (const { history } of runs) {
     history?.round.forEach((round, i) => {
       const value = history[yAxis]?.[i];
-      if (value === null || value === undefined) {
+      if (!isNumber(value)) {
         return;
       }
       let entry = rounds.get(round);
@@ -62,7 +67,10 @@ export function meanPoints(runs: Run[], xAxis: XAxis, yAxis: YAxis): Points {
       entry.y.push(value);
     });
   }
-  const rows = [...rounds.values()].map(({ x, y }) => ({ x: spread(x)!.mean, y: spread(y)! }));
+  const most = Math.max(...[...rounds.values()].map(({ y }) => y.length));
+  const rows = [...rounds.values()]
+    .filter(({ y }) => xAxis === "round" || y.length === most)
+    .map(({ x, y }) => ({ x: spread(x)!.mean, y: spread(y)! }));
   rows.sort((a, b) => a.x - b.x);
   const points: Points = { x: rows.map((row) => row.x), y: rows.map((row) => row.y.mean) };
   if (rows.some((row) => row.y.count > 1)) {

@@ -1,6 +1,7 @@
 // What the reader has chosen, and what a section is.
 import type { Report, Run } from "./data";
 import { methods, runsOf, usesTruth } from "./data";
+import { h, message } from "./dom";
 import { look, type Look } from "./palette";
 
 export interface View {
@@ -15,6 +16,21 @@ export interface View {
 export interface Section {
   element: HTMLElement;
   update(view: View): void;
+}
+
+// A section that fails says so in its own place and leaves the others alone.
+export function drawSection(section: Section, view: View): void {
+  const { element } = section;
+  element.querySelector(":scope > .failure")?.remove();
+  element.classList.remove("failed");
+  try {
+    section.update(view);
+  } catch (error) {
+    console.error(error);
+    element.hidden = false;
+    element.classList.add("failed");
+    element.append(h("p", { class: "failure" }, `This section cannot be drawn: ${message(error)}`));
+  }
 }
 
 export function lookOf(report: Report, method: string): Look {

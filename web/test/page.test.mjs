@@ -1,18 +1,15 @@
 // The built page in a real browser.
 import assert from "node:assert/strict";
 import { mkdir } from "node:fs/promises";
-import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 
 import { sample } from "./sample.mjs";
-import { launch, open, render } from "./support.mjs";
+import { chart, curves, launch, open, section } from "./support.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
 after(() => browser.close());
 
-const chart = (page, title) => page.locator("figure", { hasText: title }).locator(".chart");
-const curves = (page, title) => chart(page, title).getAttribute("data-curves");
 const overflow = (page) =>
   page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 
@@ -115,34 +112,52 @@ test("runs without findings, partition, rounds or directory are shown as far as 
   await page.context().close();
 });
 
-test("a served page follows the runs and says when nobody answers", async () => {
-  let stamp = "1";
-  const asked = [];
-  const server = createServer((request, response) => {
-    if (request.url === "/") {
-      response.setHeader("Content-Type", "text/html; charset=utf-8");
-      response.end(render({ ...sample({ methods: ["fedavg"] }), live: stamp }));
-      return;
-    }
-    asked.push(request.headers["if-none-match"]);
-    const known = asked.at(-1) === `"${stamp}"`;
-    response.writeHead(known ? 304 : 200, { ETag: `"${stamp}"` });
-    response.end(known ? "" : JSON.stringify(sample({ methods: ["fedavg", "fedcorr"] })));
-  });
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const page = await browser.newPage();
-  await page.goto(`http://127.0.0.1:${server.address().port}/`);
-  await page.getByText("Live: 4 of 4 runs finished, 0 under way").waitFor();
-  assert.equal(await curves(page, "Test accuracy against rounds"), "1");
-  stamp = "2";
-  await page.getByText("Live: 8 of 8 runs finished, 0 under way").waitFor({ timeout: 10000 });
-  assert.equal(await curves(page, "Test accuracy against rounds"), "2");
-  await page.waitForTimeout(2500);
-  assert.equal(asked.at(-1), '"2"');
-  server.close();
-  server.closeAllConnections();
-  await page.getByText("Not up to date: winnow watch does not answer").waitFor({ timeout: 10000 });
-  await page.close();
+test("the matrices and the partition can be read as tables", async () => {
+  const { page, complaints } = await open(browser, sample());
+  const cells = async (name, summary) => {
+    const fold = section(page, name).locator("details", { hasText: summary });
+    await fold.locator("summary").click();
+    await fold.locator("table").waitFor();
+    return fold.locator("tbody tr").last().locator("th, td").allTextContents();
+  };
+  const given = await cells("confusion", "Given labels as a table");
+  assert.deepEqual(given, ["class 3", "5 (14.3)", "5 (14.3)", "5 (14.3)", "20 (57.1)"]);
+  assert.equal((await cells("confusion", "After repair as a table")).at(-1), "60 (80.0)");
+  assert.deepEqual(
+    await cells("partition", "Partition as a table"),
+    ["11", "no", "40", "10", "10", "10", "10"],
+  );
+  assert.equal(await section(page, "partition").locator("tbody tr").count(), 12);
+  assert.deepEqual(complaints, []);
+  await page.context().close();
+});
+
+test("the head names every number of clients, from the experiment where no partition is kept", async () => {
+  const facts = async (report) => {
+    const { page } = await open(browser, report);
+    const text = await page.locator(".facts").textContent();
+    await page.context().close();
+    return text;
+  };
+  const report = sample();
+  report.partitions[1].clients.push(...report.partitions[1].clients.slice(0, 8));
+  assert.match(await facts(report), /^synthetic · 12 or 20 clients · 3 methods/);
+  report.partitions = [];
+  for (const run of report.runs) {
+    delete run.partition;
+    run.experiment = { ...run.experiment, data: { name: "mnist" }, federation: { clients: 1500 } };
+  }
+  assert.match(await facts(report), /^mnist · 1,500 clients · 3 methods/);
+});
+
+test("a seed keeps all its digits and can be chosen", async () => {
+  const long = ["18446744073709551614", "18446744073709551615"];
+  const { page } = await open(browser, sample({ seeds: long }));
+  await page.getByRole("combobox", { name: "Seed" }).selectOption(long[1]);
+  assert.equal(await page.getByRole("combobox", { name: "Seed" }).inputValue(), long[1]);
+  assert.equal(await page.locator(".runs td", { hasText: long[1] }).count(), 6);
+  assert.ok(await section(page, "experiment").getByText(long.join(", ")).isVisible());
+  await page.context().close();
 });
 
 for (const [name, options] of Object.entries({
@@ -168,6 +183,22 @@ test("paper is white, also for readers of the dark page", async () => {
   await page.emulateMedia({ media: "print", colorScheme: "dark" });
   const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   assert.equal(ground, "rgb(255, 255, 255)");
+  await page.context().close();
+});
+
+test("paper has the methods' parameters and not the long tables of clients", async () => {
+  const { page } = await open(browser, sample());
+  const parameters = page.locator("details", { hasText: "Parameters of fedcorr" });
+  const clients = page.locator("details", { hasText: "All clients as a table" });
+  await clients.locator("summary").click();
+  await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  await page.emulateMedia({ media: "print" });
+  assert.ok(await parameters.getByText("method.name").isVisible());
+  assert.ok(!(await clients.isVisible()));
+  await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+  await page.emulateMedia({ media: "screen" });
+  assert.ok(!(await parameters.getByText("method.name").isVisible()));
+  assert.ok(await clients.locator("table").isVisible());
   await page.context().close();
 });
 

@@ -5,6 +5,8 @@ import { build } from "esbuild";
 
 let stats;
 let format;
+let data;
+let palette;
 const load = async (name) => {
   const entry = new URL(`../src/${name}.ts`, import.meta.url).pathname;
   const { outputFiles } = await build({ entryPoints: [entry], bundle: true, write: false, format: "esm" });
@@ -13,6 +15,8 @@ const load = async (name) => {
 before(async () => {
   stats = await load("stats");
   format = await load("format");
+  data = await load("data");
+  palette = await load("palette");
 });
 
 const history = (accuracy, participations = accuracy.map((_, i) => i + 1)) => ({
@@ -41,6 +45,35 @@ test("one run has no band, and x is the mean of the runs' own", () => {
     "accuracy",
   );
   assert.deepEqual(both.x, [15, 30]);
+});
+
+test("off the round axis a mean never steps back: it ends with the first of its seeds", () => {
+  const fast = history([0.1, 0.2, 0.3], [10, 20, 30]);
+  const slow = history([0.1, 0.2], [100, 200]);
+  const points = stats.meanPoints([fast, slow], "participations", "accuracy");
+  assert.deepEqual(points.x, [55, 110]);
+  assert.deepEqual(stats.meanPoints([fast, slow], "round", "accuracy").x, [1, 2, 3]);
+  assert.deepEqual(stats.meanPoints([fast, history([])], "participations", "accuracy").x, [10, 20, 30]);
+});
+
+test("a spread is over the runs that have a number", () => {
+  assert.equal(stats.spreadOf([{ v: 1 }, { v: null }, { v: NaN }, {}], (run) => run.v).count, 1);
+  assert.equal(stats.spreadOf([{ v: null }], (run) => run.v), undefined);
+});
+
+test("a share of whole percents is not rounded down to the percent below", () => {
+  for (let percent = 0; percent <= 100; percent += 1) {
+    assert.equal(data.wholePercent(percent / 100), percent / 100);
+  }
+  assert.equal(data.wholePercent(0.2999), 0.29);
+});
+
+test("32 methods have 32 looks, none of them that of a method that is told the truth", () => {
+  const looks = Array.from({ length: 32 }, (_, i) => JSON.stringify(palette.look(i, false)));
+  assert.equal(new Set(looks).size, 32);
+  assert.ok(Array.from({ length: 32 }, (_, i) => palette.look(i, true)).every(
+    (look) => !looks.includes(JSON.stringify(look)),
+  ));
 });
 
 test("a histogram counts every value once, also when all are equal", () => {

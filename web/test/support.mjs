@@ -14,8 +14,8 @@ export const launch = () =>
     args: ["--no-sandbox", "--disable-gpu"],
   });
 
-// Opens a page and returns it with everything it complained about and every request it made.
-export async function open(browser, data, options = {}) {
+// A page with everything it complains about and every request it makes.
+async function blank(browser, options) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(5000);
@@ -28,7 +28,25 @@ export async function open(browser, data, options = {}) {
   });
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("request", (request) => requests.push(request.url()));
-  await page.setContent(render(data), { waitUntil: "load" });
-  await page.waitForSelector(".chart[data-drawn]");
   return { page, complaints, requests };
 }
+
+// A page with these data, once it is drawn.
+export async function open(browser, data, options = {}) {
+  const opened = await blank(browser, options);
+  await opened.page.setContent(render(data), { waitUntil: "load" });
+  await opened.page.waitForSelector(".chart[data-drawn]");
+  return opened;
+}
+
+// The page at an address, once it is drawn.
+export async function visit(browser, address) {
+  const opened = await blank(browser, {});
+  await opened.page.goto(address);
+  await opened.page.waitForSelector(".chart[data-drawn]");
+  return opened;
+}
+
+export const chart = (page, title) => page.locator("figure", { hasText: title }).locator(".chart");
+export const curves = (page, title) => chart(page, title).getAttribute("data-curves");
+export const section = (page, name) => page.locator(`section[aria-labelledby="${name}"]`);

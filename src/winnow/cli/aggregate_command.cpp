@@ -115,11 +115,11 @@ Json parse_sets(const std::vector<std::string>& sets) {
 
 // Why the models of a round do not tell what the method makes of them, or nothing.
 std::optional<std::string> needs_more(const MethodInfo& info, const Method& method) {
-  if (dynamic_cast<const BaseMethod*>(&method) == nullptr) {
-    return "it needs more of its clients than one training";
-  }
   if (info.truth != Truth::none) {
     return "it needs to be told the truth about its clients";
+  }
+  if (dynamic_cast<const BaseMethod*>(&method) == nullptr) {
+    return "it needs more of its clients than one training";
   }
   const std::vector<Schema> plain = BaseMethod().schemas();
   for (const Schema& schema : method.schemas()) {
@@ -275,6 +275,12 @@ Combined combine(const Rule& rule, const Uploads& uploads) {
                         .clients = fleet.size(),
                         .fraction = 1.0,
                         .layout = uploads.start.layout};
+  // First, in the words of this command; needs_more() has let base methods through only.
+  dynamic_cast<const BaseMethod&>(*rule.method)
+      .check_models({.models = fleet.size(),
+                     .said = fmt::format("{} file{}", fleet.size(), fleet.size() == 1 ? "" : "s"),
+                     .who = rule.name,
+                     .cure = "give more files"});
   rule.method->check(setting);
   Json notes = Json::object();
   State model = uploads.start;

@@ -80,7 +80,11 @@ std::vector<Json> find_all(const std::string& name, const Registry& registry,
       const std::unique_ptr<Method> method = info.make();
       Params params;
       method->declare(params);
-      return description("method", info.name, info.summary, params);
+      Json json = description("method", info.name, info.summary, params);
+      if (method->needs_features()) {
+        json["needs"] = "needs a network with features and a head: docs/own-model.md";
+      }
+      return json;
     });
   }
   for (const PartitionInfo& info : partitions()) {
@@ -131,7 +135,7 @@ void print_text(const Json& json) {
                                       json.at("kind").get<std::string>()),
                           use_colour()));
   fmt::print("{}\n", json.at("summary").get<std::string>());
-  for (const char* extra : {"parameter_count", "how_to_get"}) {
+  for (const char* extra : {"parameter_count", "how_to_get", "needs"}) {
     if (json.contains(extra)) {
       const Json& value = json.at(extra);
       fmt::print("{}\n", value.is_string() ? value.get<std::string>()

@@ -18,6 +18,7 @@
 #include "winnow/cli/console.h"
 #include "winnow/cli/progress.h"
 #include "winnow/cli/signals.h"
+#include "winnow/report/table.h"
 #include "winnow/run/runner.h"
 #include "winnow/run/sweep.h"
 #include "winnow/run/toml.h"
@@ -250,8 +251,21 @@ void print_plan(const Sweep& sweep, const fs::path& directory) {
   fmt::print("{}", columns(rows, 400));
 }
 
+// The table would find out only when all runs are done.
+void check_paper_metric(const Sweep& sweep) {
+  if (sweep.paper.is_null()) {
+    return;
+  }
+  const auto metric = sweep.paper.at("metric").get<std::string>();
+  if (!cost_target(metric) && std::ranges::count(table_metrics(), metric) == 0) {
+    throw Error(ErrorKind::experiment, fmt::format("paper.metric = \"{}\": unknown metric", metric),
+                suggestion(metric, table_metrics()));
+  }
+}
+
 void sweep(const SweepFlags& flags, Program& program) {
   const Sweep sweep = load_sweep(flags.file, flags.overrides.overrides(), program.registry);
+  check_paper_metric(sweep);
   const fs::path directory =
       flags.out.empty() ? fs::path("runs") / sweep.name : fs::path(flags.out);
   if (flags.dry_run) {

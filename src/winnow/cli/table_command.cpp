@@ -17,6 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+[[noreturn]] void damaged(const fs::path& path, const Json::exception& error) {
+  throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
+              "give the sweep command again to write it anew");
+}
+
 // Adds to the summary of a finished run what it took to reach each target.
 void add_costs(const fs::path& directory, const std::vector<std::string>& metrics, Json& summary) {
   if (summary.is_null()) {
@@ -30,8 +35,24 @@ void add_costs(const fs::path& directory, const std::vector<std::string>& metric
   }
 }
 
+Json read_sweep_index(const fs::path& directory) {
+  const fs::path path = directory / "sweep.json";
+  try {
+    return Json::parse(read_file(path));
+  } catch (const Json::exception& error) {
+    damaged(path, error);
+  }
+}
+
 void add_figures(const Json& paper, Paper& figures) {
-  figures.metric = paper.at("metric").get<std::string>();
+  const auto metric = paper.at("metric").get<std::string>();
+  if (!figures.metric.empty() && figures.metric != metric) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--paper: these sweeps carry figures of different metrics, {} and {}",
+                            figures.metric, metric),
+                "make a table of each");
+  }
+  figures.metric = metric;
   for (const auto& [row, by_column] : paper.at("figures").items()) {
     if (by_column.is_number()) {
       figures.figures.push_back({row, "", by_column.get<double>()});
@@ -43,36 +64,55 @@ void add_figures(const Json& paper, Paper& figures) {
   }
 }
 
-void collect_sweep(const fs::path& directory, TableOptions& options, bool paper,
-                   std::vector<RunResult>& results) {
-  const fs::path path = directory / "sweep.json";
-  try {
-    const Json index = Json::parse(read_file(path));
-    for (const Json& run : index.at("runs")) {
-      const fs::path place = directory / run.at("id").get<std::string>();
-      Json summary = read_summary(place);
-      add_costs(place, options.metrics, summary);
-      results.push_back({run.at("row").get<std::string>(), run.at("column").get<std::string>(),
-                         run.at("seed").get<std::uint64_t>(), summary});
+// The published figures that the sweeps carry; their metric becomes a column of the table.
+void read_paper(const std::vector<std::string>& directories, TableOptions& options) {
+  for (const fs::path directory : directories) {
+    if (!fs::exists(directory / "sweep.json")) {
+      continue;
     }
-    if (paper && index.contains("paper")) {
-      add_figures(index["paper"], options.paper);
+    const Json index = read_sweep_index(directory);
+    try {
+      if (index.contains("paper")) {
+        add_figures(index["paper"], options.paper);
+      }
+    } catch (const Json::exception& error) {
+      damaged(directory / "sweep.json", error);
     }
-  } catch (const Json::exception& error) {
-    throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
-                "give the sweep command again to write it anew");
+  }
+  if (options.paper.figures.empty()) {
+    throw Error(ErrorKind::usage, "--paper: no sweep given here carries published figures",
+                "add a [paper] table to the sweep file and give the sweep command again");
+  }
+  if (std::ranges::count(options.metrics, options.paper.metric) == 0) {
+    options.metrics.insert(options.metrics.begin(), options.paper.metric);
   }
 }
 
-std::vector<RunResult> collect(const std::vector<std::string>& directories, TableOptions& options,
-                               bool paper) {
+void collect_sweep(const fs::path& directory, const std::vector<std::string>& metrics,
+                   std::vector<RunResult>& results) {
+  try {
+    const Json index = read_sweep_index(directory);
+    for (const Json& run : index.at("runs")) {
+      const fs::path place = directory / run.at("id").get<std::string>();
+      Json summary = read_summary(place);
+      add_costs(place, metrics, summary);
+      results.push_back({run.at("row").get<std::string>(), run.at("column").get<std::string>(),
+                         run.at("seed").get<std::uint64_t>(), summary});
+    }
+  } catch (const Json::exception& error) {
+    damaged(directory / "sweep.json", error);
+  }
+}
+
+std::vector<RunResult> collect(const std::vector<std::string>& directories,
+                               const std::vector<std::string>& metrics) {
   std::vector<RunResult> results;
   for (const std::string& name : directories) {
     const fs::path directory = name;
     if (fs::exists(directory / "sweep.json")) {
-      collect_sweep(directory, options, paper, results);
+      collect_sweep(directory, metrics, results);
     } else if (Json summary = read_summary(directory); !summary.is_null()) {
-      add_costs(directory, options.metrics, summary);
+      add_costs(directory, metrics, summary);
       const auto method = summary.at("method").get<std::string>();
       const auto column = summary.at("name").get<std::string>();
       const auto seed = summary.at("seed").get<std::uint64_t>();
@@ -117,14 +157,10 @@ void add_table_command(CLI::App& app, Program& /*program*/) {
     }
     options.format = flags->json ? "json" : flags->format;
     options.colour = use_colour();
-    const std::vector<RunResult> results = collect(flags->directories, options, flags->paper);
-    if (flags->paper && options.paper.figures.empty()) {
-      throw Error(ErrorKind::usage, "--paper: no sweep given here carries published figures",
-                  "add a [paper] table to the sweep file and give the sweep command again");
+    if (flags->paper) {
+      read_paper(flags->directories, options);
     }
-    if (flags->paper && std::ranges::count(options.metrics, options.paper.metric) == 0) {
-      options.metrics.insert(options.metrics.begin(), options.paper.metric);
-    }
+    const std::vector<RunResult> results = collect(flags->directories, options.metrics);
     fmt::print("{}", render_table(results, options));
   });
 }

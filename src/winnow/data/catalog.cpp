@@ -87,10 +87,10 @@ bool is_image_layout(DataLayout layout) {
 bool holds(const DataSetInfo& info, const fs::path& place) {
   std::error_code ignored;
   if (!fs::is_directory(place, ignored)) {
-    const bool is_file = info.layout == DataLayout::medmnist || is_image_layout(info.layout);
+    const bool is_file = info.layout == DataLayout::npz || is_image_layout(info.layout);
     return is_file && is_there(place);
   }
-  if (info.layout == DataLayout::medmnist || info.layout == DataLayout::image_list) {
+  if (info.layout == DataLayout::npz || info.layout == DataLayout::image_list) {
     return false;
   }
   return info.markers.empty() || std::ranges::any_of(info.markers, [&](const std::string& marker) {
@@ -168,8 +168,8 @@ Loaded read(const DataSetInfo& info, const fs::path& place, const DataOptions& o
     case DataLayout::cifar100:
       loaded.set = read_cifar100(place);
       break;
-    case DataLayout::medmnist:
-      loaded.set = read_medmnist(place, info.classes);
+    case DataLayout::npz:
+      loaded.set = read_npz_set(place, info.classes);
       break;
     case DataLayout::synthetic:
       loaded.set = generate(options);

@@ -41,7 +41,7 @@ enum class DataLayout {
   idx,
   cifar10,
   cifar100,
-  medmnist,
+  npz,
   image_folder,
   image_list,
   clothing1m,
@@ -62,6 +62,7 @@ struct DataSetInfo {
   std::int64_t classes = 0;     // 0: the files tell
   std::int64_t image_size = 0;  // the square that image files are brought to; 0: kept as they are
   std::vector<std::string> class_names = {};
+  bool unchecked = false;  // its labels are as they were found: which ones are right is not known
 };
 
 // All sets, in the order `winnow list datasets` shows them.

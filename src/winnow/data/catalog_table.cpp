@@ -82,7 +82,7 @@ DataSetInfo pathmnist() {
   return {.name = "pathmnist",
           .summary = "tissue slides (MedMNIST), 89,996 + 7,180 colour 28x28, 9 classes",
           .how_to_get = "put pathmnist.npz from https://medmnist.com into data/",
-          .layout = DataLayout::medmnist,
+          .layout = DataLayout::npz,
           .usual = {"pathmnist.npz", "medmnist/pathmnist.npz"},
           .normalisation = cifar10_constants(),
           .augment = true,
@@ -96,7 +96,7 @@ DataSetInfo medmnist() {
   return {.name = "medmnist",
           .summary = "any MedMNIST file with one label per image; its validation part is not used",
           .how_to_get = "name the .npz file from https://medmnist.com with data.path",
-          .layout = DataLayout::medmnist};
+          .layout = DataLayout::npz};
 }
 
 DataSetInfo eurosat() {
@@ -137,7 +137,8 @@ DataSetInfo clothing1m() {
       .augment = true,
       .image_size = 224,
       .class_names = {"T-shirt", "Shirt", "Knitwear", "Chiffon", "Sweater", "Hoodie", "Windbreaker",
-                      "Jacket", "Down coat", "Suit", "Shawl", "Dress", "Vest", "Underwear"}};
+                      "Jacket", "Down coat", "Suit", "Shawl", "Dress", "Vest", "Underwear"},
+      .unchecked = true};
 }
 
 DataSetInfo webvision() {
@@ -151,7 +152,8 @@ DataSetInfo webvision() {
           .markers = {"info/train_filelist_google.txt"},
           .normalisation = imagenet_constants(),
           .augment = true,
-          .image_size = 224};
+          .image_size = 224,
+          .unchecked = true};
 }
 
 DataSetInfo image_folder() {
@@ -161,7 +163,8 @@ DataSetInfo image_folder() {
               "name the folder with data.path: train/CLASS/* and test/CLASS/*, or CLASS/* "
               "to be split 80/20",
           .layout = DataLayout::image_folder,
-          .image_size = 64};
+          .image_size = 64,
+          .unchecked = true};
 }
 
 DataSetInfo image_list() {
@@ -171,7 +174,19 @@ DataSetInfo image_list() {
               "name the list with data.path and the test list with data.list_test (without "
               "one, the list is split 80/20)",
           .layout = DataLayout::image_list,
-          .image_size = 64};
+          .image_size = 64,
+          .unchecked = true};
+}
+
+DataSetInfo npz() {
+  return {.name = "npz",
+          .summary = "your own arrays, saved with numpy.savez or savez_compressed",
+          .how_to_get =
+              "name the .npz file with data.path; it holds train_images and test_images, uint8 "
+              "[n, height, width] or [n, height, width, 3], and train_labels and test_labels, "
+              "whole numbers from 0",
+          .layout = DataLayout::npz,
+          .unchecked = true};
 }
 
 DataSetInfo synthetic() {
@@ -187,7 +202,7 @@ const std::vector<DataSetInfo>& data_sets() {
   static const std::vector<DataSetInfo> table{
       mnist(),        fashion_mnist(), cifar10(),       cifar100(),   pathmnist(),
       medmnist(),     eurosat(),       tiny_imagenet(), clothing1m(), webvision(),
-      image_folder(), image_list(),    synthetic()};
+      image_folder(), image_list(),    npz(),           synthetic()};
   return table;
 }
 

@@ -225,7 +225,7 @@ std::string NpzFile::unpack(const Entry& entry) const {
   return content;
 }
 
-DataSet read_medmnist(const std::filesystem::path& path, std::int64_t classes) {
+DataSet read_npz_set(const std::filesystem::path& path, std::int64_t classes) {
   const NpzFile file(path);
   const auto read = [&](const std::string& part) {
     Samples samples;

@@ -50,6 +50,6 @@ class NpzFile {
 // (n, h, w, 3), labels (n, 1) or (n,). The validation part is neither trained nor tested on, so the
 // numbers stay comparable with sets that have none. With `classes` 0 they are counted from the
 // labels. Fills train, test, classes and class_names (numbers).
-DataSet read_medmnist(const std::filesystem::path& path, std::int64_t classes);
+DataSet read_npz_set(const std::filesystem::path& path, std::int64_t classes);
 
 }  // namespace winnow

@@ -67,6 +67,8 @@ class LocalEngine : public Fleet {
   State initial_state(std::uint64_t seed) const;
   const LayoutPtr& layout() const { return lanes_.front()->layout(); }
   const std::string& head_name() const { return prototype_->head_name(); }
+  // Throws Error(kind experiment) where the network has no features.
+  void check_features() const { prototype_->check_features(); }
   // Those that work at a time now.
   std::int64_t lanes() const { return choice_.lanes(); }
   bool lanes_settled() const { return choice_.settled(); }

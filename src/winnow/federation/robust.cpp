@@ -127,7 +127,7 @@ Pass measure(const ModelRows& rows, std::span<const double> weights, std::span<c
 
 }  // namespace
 
-void HeldModels::add(std::int64_t client, const State& model, double weight) {
+void HeldModels::add(std::int64_t client, const State& model, double weight, double samples) {
   if (models_.empty()) {
     device_ = model.flat.device();
   } else if (model.layout != models_.front().layout && *model.layout != *models_.front().layout) {
@@ -137,6 +137,7 @@ void HeldModels::add(std::int64_t client, const State& model, double weight) {
   clients_.insert(clients_.begin() + place, client);
   models_.insert(models_.begin() + place, model.to(at::kCPU));
   weights_.insert(weights_.begin() + place, weight);
+  samples_.insert(samples_.begin() + place, samples);
 }
 
 void HeldModels::clear() {

@@ -22,7 +22,7 @@ namespace winnow {
 class HeldModels {
  public:
   // Throws Error(kind peer) when the layout differs from the others'.
-  void add(std::int64_t client, const State& model, double weight);
+  void add(std::int64_t client, const State& model, double weight, double samples);
   void clear();
   // Hands everything over and is empty after; throws Error(kind run) when nothing was added.
   HeldModels take();
@@ -31,6 +31,7 @@ class HeldModels {
   const std::vector<std::int64_t>& clients() const { return clients_; }
   const std::vector<State>& models() const { return models_; }
   const std::vector<double>& weights() const { return weights_; }
+  const std::vector<double>& samples() const { return samples_; }
   at::Device device() const { return device_; }  // where the models came from
   // The ids of the clients at these places.
   std::vector<std::int64_t> clients_at(std::span<const std::int64_t> places) const;
@@ -39,6 +40,7 @@ class HeldModels {
   std::vector<std::int64_t> clients_;
   std::vector<State> models_;
   std::vector<double> weights_;
+  std::vector<double> samples_;
   at::Device device_ = at::kCPU;
 };
 

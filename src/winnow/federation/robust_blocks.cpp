@@ -108,13 +108,15 @@ void ColumnSort::operator()(std::int32_t* tile) const {
 void average_counters(std::span<const State> models, std::span<const double> weights,
                       State& result) {
   const std::int64_t first = result.layout->parameters() + result.layout->buffers();
+  const bool plain = std::ranges::all_of(weights, [](double weight) { return weight == 0.0; });
   auto* to = result.flat.data_ptr<float>();
   for (std::int64_t i = first; i < result.layout->total(); ++i) {
     double sum = 0.0;
     double total = 0.0;
     for (std::size_t k = 0; k < models.size(); ++k) {
-      sum += weights[k] * static_cast<double>(models[k].flat.data_ptr<float>()[i]);
-      total += weights[k];
+      const double weight = plain ? 1.0 : weights[k];
+      sum += weight * static_cast<double>(models[k].flat.data_ptr<float>()[i]);
+      total += weight;
     }
     to[i] = static_cast<float>(std::nearbyint(sum / total));
   }

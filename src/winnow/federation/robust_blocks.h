@@ -100,7 +100,8 @@ double squared_distance(const float* a, const Number* b, std::int64_t size) {
   return std::accumulate(std::begin(parts), std::end(parts), 0.0);
 }
 
-// Sets the counters of `result` to the rounded weighted mean of the models'.
+// Sets the counters of `result` to the rounded weighted mean of the models', the plain one where
+// all weights are zero.
 void average_counters(std::span<const State> models, std::span<const double> weights,
                       State& result);
 

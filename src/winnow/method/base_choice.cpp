@@ -22,6 +22,16 @@ std::unique_ptr<BaseMethod> make_base(const MethodInfo& info) {
   return std::unique_ptr<BaseMethod>(static_cast<BaseMethod*>(method.release()));
 }
 
+// A refusal of a method that there is, but that cannot be a base.
+Error not_a_base(const MethodInfo& info, const std::string& key,
+                 const std::vector<std::string>& known) {
+  const char* reason = info.truth == Truth::none
+                           ? "a wrapper steps in between a base's training and its fusion"
+                           : "a base may not use ground truth";
+  return {ErrorKind::experiment, fmt::format("{} = \"{}\": it cannot be wrapped", key, info.name),
+          fmt::format("{}; expected one of {}", reason, join(known, ", "))};
+}
+
 }  // namespace
 
 BaseChoice::BaseChoice(std::vector<std::string> allowed)
@@ -60,12 +70,16 @@ void BaseChoice::set(const Json& value, const std::string& key) {
   }
   const std::vector<std::string> known = names();
   const auto wanted = name->get<std::string>();
+  const Registry registry = builtin_methods();
   if (std::ranges::count(known, wanted) == 0) {
+    const auto info = std::ranges::find(registry.all(), wanted, &MethodInfo::name);
+    if (info != registry.all().end() && make_base(*info) == nullptr) {
+      throw not_a_base(*info, key, known);
+    }
     throw Error(ErrorKind::experiment,
                 fmt::format("{} = \"{}\": expected one of {}", key, wanted, join(known, ", ")),
                 suggestion(wanted, known));
   }
-  const Registry registry = builtin_methods();
   std::unique_ptr<BaseMethod> base = make_base(registry.find(wanted));
   Params params;
   base->declare(params);

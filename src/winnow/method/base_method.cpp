@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "winnow/base/error.h"
 #include "winnow/federation/selection.h"
 #include "winnow/method/local_training.h"
@@ -23,6 +25,14 @@ class PlainClient : public ClientSide {
 };
 
 }  // namespace
+
+ModelCount whole_round(const Setting& setting, std::string who) {
+  return {.models = participants(setting.fraction, setting.clients),
+          .said = fmt::format("federation.fraction = {} of {} clients", setting.fraction,
+                              setting.clients),
+          .who = std::move(who),
+          .cure = "raise federation.fraction"};
+}
 
 std::unique_ptr<ClientSide> BaseMethod::client_side() const {
   return std::make_unique<PlainClient>(local_rule());

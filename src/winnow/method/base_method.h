@@ -25,6 +25,17 @@ struct Upload {
   double weight() const { return samples * factor; }
 };
 
+// How many models a base method gets to fuse, and the words to refuse that with.
+struct ModelCount {
+  std::int64_t models = 0;
+  std::string said;  // what leads to that number: "method.keep = 5"
+  std::string who;   // whose rule cannot use it: "base bulyan"
+  std::string cure;  // what would change it: "raise method.keep"
+};
+
+// All participants of a round.
+ModelCount whole_round(const Setting& setting, std::string who);
+
 // What is not overridden is FedAvg. Training tasks are of kind "train", their replies of kind
 // "train_done"; both begin with the fields of FedAvg's (see schemas()), and a base method may add
 // fields and further kinds. Its messages, client side and server side must agree.
@@ -51,6 +62,9 @@ class BaseMethod : public Method {
   // Whether Upload::weight() or its factor has a say in the next model. A wrapper that does nothing
   // but weigh clients refuses a base without.
   virtual bool weighs() const { return true; }
+  // Refuses, with Error(kind experiment), a number of models that its rule can make nothing of. A
+  // wrapper that hands over fewer than whole rounds asks this beside check().
+  virtual void check_models(const ModelCount& /*count*/) const {}
 
  protected:
   // What local training adds to plain SGD.

@@ -6,12 +6,13 @@
 
 namespace winnow {
 
-// Holds every upload of a round, with Upload::weight(), until finish() takes them out of `held_`.
+// Holds every upload of a round, with Upload::weight() and its samples, until finish() takes them
+// out of `held_`.
 class HoldingMethod : public BaseMethod {
  public:
   void begin(const State& /*global*/) override { held_.clear(); }
   void add(const Upload& upload) override {
-    held_.add(upload.client, upload.model(), upload.weight());
+    held_.add(upload.client, upload.model(), upload.weight(), upload.samples);
   }
   State finish() override = 0;
 

@@ -30,6 +30,7 @@ struct Setting {
   // Ground truth, filled in only for a method that is registered with Truth::clients.
   std::vector<std::int64_t> noisy_clients = {};
   std::int64_t public_images = 0;  // images without labels that everybody has
+  double lr_decay = 1.0;           // the clients' learning rate is multiplied by it after a round
 };
 
 // What a method's server side may use in a round: the fleet and the global model. It has no path to
@@ -77,10 +78,21 @@ class Method {
   // experiment's. They see images of the size the experiment's network does.
   virtual std::vector<std::string> networks() const { return {}; }
   virtual Measured measured() const { return Measured::global; }
+  // Whether it looks at what the head takes, or trains the head alone; a network that has a forward
+  // pass only is then refused.
+  virtual bool needs_features() const { return false; }
+  // Width of the projection before the head that it wants where the experiment leaves the choice to
+  // it; 0: none.
+  virtual std::int64_t projection() const { return 0; }
   // The client side, made after the parameters are read.
   virtual std::unique_ptr<ClientSide> client_side() const = 0;
   // Every kind of task and reply the method uses.
   virtual std::vector<Schema> schemas() const = 0;
+  // Models beside the global one that are measured whenever it is, by the name under which the
+  // round notes their accuracy.
+  virtual std::map<std::string, State> also_measured(const Setting& /*setting*/) const {
+    return {};
+  }
   // Plays one round: asks the fleet and replaces server.global.
   virtual void play(std::int64_t round, Server& server) = 0;
   // What the method has found out so far, for the metrics.

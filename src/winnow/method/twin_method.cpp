@@ -64,6 +64,14 @@ void TwinMethod::play(std::int64_t round, Server& server) {
   second_ = second_mean.finish().flat;
 }
 
+std::map<std::string, State> TwinMethod::also_measured(const Setting& setting) const {
+  std::map<std::string, State> models;
+  if (second_.defined()) {
+    models.emplace("second_accuracy", State{setting.layout, second_});
+  }
+  return models;
+}
+
 void TwinMethod::save(Archive& archive) const {
   if (second_.defined()) {
     archive.tensors[kSecond] = second_;

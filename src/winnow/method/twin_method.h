@@ -15,6 +15,8 @@ class TwinMethod : public Method {
   std::vector<Schema> schemas() const override;
   // A round of FedAvg with both models. A reply is rejected when either is not finite.
   void play(std::int64_t round, Server& server) override;
+  // The second model, as `second_accuracy`.
+  std::map<std::string, State> also_measured(const Setting& setting) const override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
 

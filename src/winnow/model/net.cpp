@@ -125,6 +125,7 @@ State Weights::initial(std::uint64_t seed) const {
 void Net::declare_head(const std::string& name, std::int64_t in, std::int64_t out, Init weight,
                        Init bias) {
   head_name_ = name;
+  classes_ = out;
   head_weight_ = weights_.add(name + ".weight", {out, in}, std::move(weight));
   head_bias_ = weights_.add(name + ".bias", {out}, std::move(bias));
 }

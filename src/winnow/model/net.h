@@ -94,6 +94,9 @@ class Net {
   const Weights& weights() const { return weights_; }
   // Names of the head's tensors in the layout, "fc.weight" and "fc.bias" for instance.
   const std::string& head_name() const { return head_name_; }
+  std::int64_t classes() const { return classes_; }
+  // Throws Error(kind experiment) where features() cannot be had, saying what is missing.
+  virtual void check_features() const {}
 
  protected:
   // Declares the head; every constructor calls it once.
@@ -104,6 +107,7 @@ class Net {
   const at::Tensor* head_bias() const { return head_bias_; }
 
   Weights weights_;
+  std::int64_t classes_ = 0;  // logits of an image; declare_head() knows it
 
  private:
   std::string head_name_;

@@ -182,6 +182,7 @@ class ScriptNet final : public Net {
     check_forward(shape);
     missing_ = find_missing(shape);
     declare(held);
+    classes_ = shape.classes;
   }
 
   at::Tensor forward(const at::Tensor& images, const Pass& pass) const override {
@@ -190,13 +191,17 @@ class ScriptNet final : public Net {
   }
 
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
+    check_features();
+    prepare(pass);
+    return run(kFeatures, images, pass);
+  }
+
+  void check_features() const override {
     if (!missing_.empty()) {
       refuse(file_, fmt::format("this method needs features, but {}", missing_),
              "give the module a method features(x) and a Linear `head`, its logits being "
              "head(features(x)); see docs/own-model.md");
     }
-    prepare(pass);
-    return run(kFeatures, images, pass);
   }
 
  private:

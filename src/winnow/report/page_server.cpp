@@ -15,6 +15,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <thread>
 
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
@@ -24,10 +25,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLargestRequest = 8192;
+constexpr std::size_t kLargestRequest = 32768;  // browsers send the cookies of all ports
 constexpr std::size_t kMostConnections = 64;
-constexpr std::chrono::seconds kPatience{5};
-constexpr int kPollMilliseconds = 200;  // how late a stop may be noticed
+constexpr std::chrono::seconds kLongestAnswer{60};  // however steadily it is taken
+constexpr int kPollMilliseconds = 200;              // how late a stop may be noticed
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -84,7 +85,8 @@ std::string refusal(std::string_view status, std::string_view why) {
 // first could take the answer away from one that is still sending.
 struct PageServer::Connection {
   int socket = -1;
-  Clock::time_point deadline = Clock::now() + kPatience;
+  Clock::time_point begun;
+  Clock::time_point deadline;
   std::string in = {};
   std::string out = {};
   std::size_t written = 0;
@@ -92,7 +94,8 @@ struct PageServer::Connection {
   bool writes() const { return written < out.size(); }
 };
 
-PageServer::PageServer(std::uint16_t port, PageHandler handler) : handler_(std::move(handler)) {
+PageServer::PageServer(std::uint16_t port, PageHandler handler, std::chrono::milliseconds patience)
+    : handler_(std::move(handler)), patience_(patience) {
   listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const int yes = 1;
   ::setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -151,13 +154,20 @@ void PageServer::serve(const std::atomic<bool>& stop) {
 void PageServer::accept_one(std::vector<Connection>& connections) const {
   const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (socket >= 0) {
-    connections.push_back({.socket = socket});
+    const Clock::time_point now = Clock::now();
+    connections.push_back({.socket = socket, .begun = now, .deadline = now + patience_});
+  } else if (errno == EMFILE || errno == ENFILE) {
+    // The caller stays in the queue, and poll would say so at once again and again.
+    std::this_thread::sleep_for(std::chrono::milliseconds(kPollMilliseconds));
   }
 }
 
 bool PageServer::proceed(Connection& connection, bool ready) const {
+  if (Clock::now() >= connection.deadline) {
+    return false;
+  }
   if (!ready) {
-    return Clock::now() < connection.deadline;
+    return true;
   }
   if (connection.writes()) {
     const std::string_view rest = std::string_view(connection.out).substr(connection.written);
@@ -166,7 +176,7 @@ bool PageServer::proceed(Connection& connection, bool ready) const {
       return errno == EAGAIN || errno == EINTR;
     }
     connection.written += static_cast<std::size_t>(sent);
-    connection.deadline = Clock::now() + kPatience;
+    connection.deadline = std::min(Clock::now() + patience_, connection.begun + kLongestAnswer);
     if (!connection.writes()) {
       ::shutdown(connection.socket, SHUT_WR);
     }
@@ -178,7 +188,7 @@ bool PageServer::proceed(Connection& connection, bool ready) const {
     return got < 0 && (errno == EAGAIN || errno == EINTR);
   }
   if (!connection.out.empty()) {
-    return Clock::now() < connection.deadline;  // answered already: what still comes is dropped
+    return true;  // answered already: what still comes is dropped
   }
   connection.in.append(buffer, static_cast<std::size_t>(got));
   if (connection.in.size() > kLargestRequest) {
@@ -191,6 +201,9 @@ bool PageServer::proceed(Connection& connection, bool ready) const {
 
 bool PageServer::is_ours(const std::string& host) const {
   const std::string name = lower(host);
+  if (port_ == 80 && (name == "127.0.0.1" || name == "localhost")) {
+    return true;  // browsers leave the usual port out
+  }
   return name == fmt::format("127.0.0.1:{}", port_) || name == fmt::format("localhost:{}", port_);
 }
 
@@ -221,7 +234,7 @@ std::string PageServer::answer(const std::string& text) const {
       return response("304 Not Modified", page);
     }
     return response("200 OK", page);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     return refusal("500 Internal Server Error", error.what());
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -17,16 +18,17 @@ struct PageAnswer {
 
 // What to answer for a path ("/data.json"). `etag` is what the browser has already, or "": a
 // handler that would answer the same may leave the body out. No type means that there is no such
-// page; an Error becomes status 500 with its text.
+// page; an exception becomes status 500 with its text.
 using PageHandler = std::function<PageAnswer(const std::string& path, const std::string& etag)>;
 
 // HTTP/1.1 on 127.0.0.1. Only GET; only with a Host of 127.0.0.1 or localhost and this port, so
-// that no web page elsewhere can reach it through a name of its own; one request per connection, 8
-// KiB and five seconds for it, at most 64 connections at a time.
+// that no web page elsewhere can reach it through a name of its own; one request per connection,
+// 32 KiB and `patience` for it, at most 64 connections at a time.
 class PageServer {
  public:
   // Port 0 takes any free one. Throws Error(kind run) when the port is taken.
-  PageServer(std::uint16_t port, PageHandler handler);
+  PageServer(std::uint16_t port, PageHandler handler,
+             std::chrono::milliseconds patience = std::chrono::seconds(5));
   ~PageServer();
   PageServer(const PageServer&) = delete;
   PageServer& operator=(const PageServer&) = delete;
@@ -47,6 +49,7 @@ class PageServer {
   int listener_ = -1;
   std::uint16_t port_ = 0;
   PageHandler handler_;
+  std::chrono::milliseconds patience_;  // for a request, and between two pieces taken
 };
 
 }  // namespace winnow

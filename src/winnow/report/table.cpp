@@ -48,6 +48,7 @@ struct Cell {
   std::size_t asked = 0;  // all
   double mean = 0.0;
   double deviation = 0.0;
+  bool oracle = false;  // of a run that uses ground truth: a bound, never the best
   bool best = false;
 };
 
@@ -109,6 +110,27 @@ std::optional<double> value_of(const Metric& metric, const RunResult& run) {
   return metric.unit == Unit::percent ? 100.0 * sum : sum;
 }
 
+bool uses_truth(const RunResult& run) {
+  const auto found = run.summary.find("uses_ground_truth");
+  return found != run.summary.end() && *found == true;
+}
+
+// The label of a row as a table shows it: one whose runs all use ground truth says so (spec:
+// baselines 27).
+std::string shown_row(const std::string& row, const std::vector<RunResult>& results) {
+  constexpr std::string_view kMark = "uses ground truth";
+  bool oracle = false;
+  for (const RunResult& run : results) {
+    if (run.row == row && !run.summary.is_null()) {
+      if (!uses_truth(run)) {
+        return row;
+      }
+      oracle = true;
+    }
+  }
+  return oracle && row.find(kMark) == std::string::npos ? fmt::format("{} ({})", row, kMark) : row;
+}
+
 Cell make_cell(const Metric& metric, std::span<const RunResult* const> runs) {
   std::vector<double> values;
   for (const RunResult* run : runs) {
@@ -117,6 +139,7 @@ Cell make_cell(const Metric& metric, std::span<const RunResult* const> runs) {
     }
   }
   Cell cell;
+  cell.oracle = std::ranges::any_of(runs, [](const RunResult* run) { return uses_truth(*run); });
   cell.runs = values.size();
   cell.asked = runs.size();
   if (values.empty()) {
@@ -169,23 +192,24 @@ std::string cell_text(const Cell& cell, const Column& column) {
 // Ties are decided by the printed mean: a reader must not see two equal numbers and one mark.
 void mark_best(Column& column) {
   const Cell* best = nullptr;
-  std::size_t filled = 0;
+  std::size_t contenders = 0;
   for (const Cell& cell : column.cells) {
-    if (cell.runs == 0) {
+    if (cell.runs == 0 || cell.oracle) {
       continue;
     }
-    ++filled;
+    ++contenders;
     if (best == nullptr ||
         (column.metric.larger_is_better ? cell.mean > best->mean : cell.mean < best->mean)) {
       best = &cell;
     }
   }
-  if (filled < 2) {
+  if (contenders < 2) {
     return;
   }
   const std::string printed = value_text(best->mean, column.metric.unit);
   for (Cell& cell : column.cells) {
-    cell.best = cell.runs > 0 && value_text(cell.mean, column.metric.unit) == printed;
+    cell.best =
+        cell.runs > 0 && !cell.oracle && value_text(cell.mean, column.metric.unit) == printed;
   }
 }
 
@@ -249,7 +273,10 @@ Table make_table(const std::vector<RunResult>& results, const std::vector<Metric
     groups[places[i].first * height + places[i].second].push_back(&results[i]);
   }
 
-  Table table{options.rows_title, rows.all(), {}};
+  Table table{options.rows_title, {}, {}};
+  for (const std::string& row : rows.all()) {
+    table.rows.push_back(shown_row(row, results));
+  }
   for (const Metric& metric : metrics) {
     for (std::size_t c = 0; c < width; ++c) {
       const std::string& label = columns.all()[c];

@@ -60,6 +60,8 @@ const std::vector<std::string>& table_formats();
 // - The best cells of a column are marked when two or more of its rows have values: the largest
 //   accuracy, precision or recall, the smallest participations, bytes or seconds. Cells whose
 //   printed means are equal are tied, and all tied cells are marked.
+// - A run whose summary says `uses_ground_truth` is a bound: it is never the best and does not
+//   count there, and a row of such runs alone is labelled "ROW (uses ground truth)".
 // - csv and json are the long form row, column, metric, mean, std, runs: unmarked, accuracies in
 //   percent, bytes as plain numbers, up to six decimals; what is missing is empty or null.
 // Throws Error(kind usage) for an unknown metric or format, and Error(kind run) naming the run

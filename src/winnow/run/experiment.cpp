@@ -68,6 +68,10 @@ void read_method(const Json& tree, const Registry& registry, Experiment& experim
   method->declare(params);
   params.read(table, "method", {"name"});
   experiment.method_params = params.values();
+  if (experiment.model.projection < 0) {
+    const bool brings_all = experiment.model.name == kTorchScript;  // its features are its own
+    experiment.model.projection = brings_all ? 0 : method->projection();
+  }
 }
 
 void check(const ModelOptions& model) {
@@ -147,8 +151,9 @@ Params declare(ModelOptions& options) {
       .range(0, 4096);
   params
       .add("projection", options.projection,
-           "width of a two-layer projection of the features before the head; 0: none")
-      .range(0, 65536);
+           "width of a two-layer projection of the features before the head; 0: none, -1: as the "
+           "method wants it")
+      .range(-1, 65536);
   return params;
 }
 

@@ -27,10 +27,10 @@ struct FederationOptions {
 
 struct ModelOptions {
   std::string name = "lenet5";
-  std::string path;             // TorchScript file, where the name says so; empty otherwise
-  std::string weights;          // safetensors file to start from; empty: fresh values from the seed
-  std::int64_t resize = 0;      // square input size; 0: what the model was made for
-  std::int64_t projection = 0;  // width of a projection before the head; 0: none
+  std::string path;         // TorchScript file, where the name says so; empty otherwise
+  std::string weights;      // safetensors file to start from; empty: fresh values from the seed
+  std::int64_t resize = 0;  // square input size; 0: what the model was made for
+  std::int64_t projection = -1;  // width of a projection before the head; 0: none, -1: the method's
 };
 
 struct Experiment {

@@ -116,6 +116,9 @@ std::vector<double> noise_shares(const World& world) {
 }
 
 Json judge(const World& world, const Findings& findings, const Memories& memories) {
+  if (!world.truth_known) {
+    return {{"truth_unknown", true}};
+  }
   Json json = Json::object();
   if (findings.flagged) {
     json["detection"] = to_json(detect({findings.flagged->begin(), findings.flagged->end()},
@@ -153,6 +156,10 @@ Json judge_scores(const World& world, const Findings& findings) {
       listed[std::to_string(id)] = value;
     }
     Json json{{"by_client", listed}};
+    if (!world.truth_known) {
+      all[name] = json;
+      continue;
+    }
     if (const auto r = pearson(values, noise)) {
       json["correlation_with_noise"] = *r;
     }
@@ -170,18 +177,26 @@ Json judge_clients(const World& world, const Findings& findings, const Memories&
     json["flagged"] = *findings.flagged;
   }
   for (const auto& [id, level] : findings.noise_levels) {
-    json["noise_levels"][std::to_string(id)] = {{"estimated", level},
-                                                {"real", level_now(world, memories, id)}};
+    Json& levels = json["noise_levels"][std::to_string(id)];
+    levels["estimated"] = level;
+    if (world.truth_known) {
+      levels["real"] = level_now(world, memories, id);
+    }
   }
   if (!findings.scores.empty()) {
     json["scores"] = judge_scores(world, findings);
   }
-  json["confusion"] = judge_confusion(world, memories);
+  if (world.truth_known) {
+    json["confusion"] = judge_confusion(world, memories);
+  }
   return json;
 }
 
 std::optional<Selection> judge_selection(const World& world, const Memories& memories,
                                          const std::vector<std::int64_t>& clients) {
+  if (!world.truth_known) {
+    return std::nullopt;
+  }
   Selection sum;
   int count = 0;
   for (const std::int64_t id : clients) {

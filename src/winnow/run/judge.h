@@ -1,5 +1,5 @@
 // What a method claims and what its clients did, measured against the truth that only the run
-// knows.
+// knows. Where the truth is unknown only the claims themselves remain.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ using Memories = std::map<std::int64_t, ClientMemory>;
 std::vector<double> noise_shares(const World& world);
 
 // Whatever applies of `detection`, `noise_level_error` and `relabel` (spec: partitions, section M).
-// Clients are noisy or not by the ledger; the noise level is that of the labels in use now.
+// Clients are noisy or not by the ledger; the noise level is that of the labels in use now. Only
+// `truth_unknown` where it is.
 Json judge(const World& world, const Findings& findings, const Memories& memories);
 
 // For every score of the findings its values by client, its Pearson correlation with the clients'

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 std::string stamp_of(const fs::path& directory) {
   constexpr std::array kFiles{"experiment.toml", "events.jsonl", "summary.json", "findings.json",
                               "partition.json"};
-  std::string stamp;
+  std::string stamp = is_running(directory) ? "running\n" : "";
   for (const char* name : kFiles) {
     std::error_code missing;
     const fs::path path = directory / name;
@@ -77,10 +77,22 @@ Json history_json(const History& history) {
   return json;
 }
 
-// A method may run for more rounds than the experiment names; its log begins with the number.
-Json planned_rounds(const std::string& events) {
-  const Json first = Json::parse(events.substr(0, events.find('\n')), nullptr, false);
-  return first.is_object() && first.contains("rounds") ? first.at("rounds") : Json(nullptr);
+// What the log begins with: a method may run for more rounds than the experiment names.
+Json first_event(const fs::path& directory) {
+  const std::string events = text_or_nothing(directory / "events.jsonl");
+  Json first = Json::parse(events.substr(0, events.find('\n')), nullptr, false);
+  return first.is_object() ? first : Json::object();
+}
+
+const char* status_text(const fs::path& directory) {
+  switch (run_status(directory)) {
+    case RunStatus::missing:
+      return "waiting";
+    case RunStatus::finished:
+      return "finished";
+    default:
+      return is_running(directory) ? "started" : "stopped";
+  }
 }
 
 void add_mixtures(Json& scores) {
@@ -118,19 +130,19 @@ Json read_findings(const fs::path& directory, const Json& summary) {
 
 Json read_run(const RunPlace& place) {
   const fs::path& directory = place.directory;
-  constexpr std::array kStatus{"waiting", "started", "finished"};
-  const RunStatus status = run_status(directory);
   Json run{{"id", directory.string()},
            {"row", place.row},
            {"column", place.column},
-           {"seed", place.seed},
-           {"status", kStatus[static_cast<std::size_t>(status)]}};
-  if (status == RunStatus::missing) {
+           {"seed", std::to_string(place.seed)},  // the page would round large numbers
+           {"status", status_text(directory)}};
+  if (run["status"] == "waiting") {
     return run;
   }
   const fs::path experiment = directory / "experiment.toml";
   run["experiment"] = parse_toml(read_file(experiment), experiment.string());
-  run["planned_rounds"] = planned_rounds(text_or_nothing(directory / "events.jsonl"));
+  const Json first = first_event(directory);
+  run["planned_rounds"] = first.value("rounds", Json());
+  run["uses_ground_truth"] = first.value("uses_ground_truth", false);
   run["history"] = history_json(read_history(directory));
   Json summary = read_summary(directory);
   if (Json findings = read_findings(directory, summary); !findings.is_null()) {
@@ -159,7 +171,8 @@ std::string ReportReader::stamp() const {
 
 const ReportReader::Known& ReportReader::known(const RunPlace& place) {
   Known& entry = known_[place.directory.string()];
-  std::string stamp = stamp_of(place.directory);
+  std::string stamp =
+      fmt::format("{}\n{}\n{}\n{}", place.row, place.column, place.seed, stamp_of(place.directory));
   if (entry.run.is_null() || entry.stamp != stamp) {
     // The stamp is taken first: what is written meanwhile shows up the next time.
     entry = {std::move(stamp), read_run(place),

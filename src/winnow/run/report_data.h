@@ -19,12 +19,12 @@ class ReportReader {
   // Changes whenever a file that read() would look at does.
   std::string stamp() const;
 
-  // {winnow_report, version, runs, partitions}. A run has id (its folder), row, column, seed,
-  // status (waiting, started or finished) and, as far as the folder holds them, experiment,
-  // planned_rounds, history (one list per column of the log), summary, findings (with the mixture
-  // of two normal distributions fitted to every score) and partition, its place in `partitions`:
-  // runs that share a partition share the entry. Nothing is thinned out. Throws Error naming the
-  // folder or the file that is missing or damaged.
+  // {winnow_report, version, runs, partitions}. A run has id (its folder), row, column, seed
+  // (text), status (waiting, started, stopped or finished) and, as far as the folder holds them,
+  // experiment, planned_rounds, history (one list per column of the log), summary, findings (with
+  // the mixture of two normal distributions fitted to every score) and partition, its place in
+  // `partitions`: runs that share a partition share the entry. Nothing is thinned out. Throws Error
+  // naming the folder or the file that is missing or damaged.
   Json read();
 
  private:

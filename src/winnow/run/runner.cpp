@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <functional>
+#include <thread>
 
 #include "winnow/base/build_info.h"
 #include "winnow/base/error.h"
@@ -30,7 +32,7 @@ class RunLock {
  public:
   explicit RunLock(const fs::path& directory)
       : descriptor_(::open((directory / "lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
-    if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    if (descriptor_ >= 0 && !lock()) {
       ::close(descriptor_);
       throw Error(ErrorKind::run,
                   fmt::format("another process is running in {}", directory.string()));
@@ -45,6 +47,17 @@ class RunLock {
   RunLock& operator=(const RunLock&) = delete;
 
  private:
+  // is_running() holds the lock for an instant to see whether it is free.
+  bool lock() const {
+    for (int tries = 0; tries < 10; ++tries) {
+      if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
+        return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+
   int descriptor_;
 };
 
@@ -159,6 +172,7 @@ class Recorder {
                    {"method", session.experiment().method},
                    {"rounds", session.rounds()},
                    {"clients", session.engine().size()},
+                   {"uses_ground_truth", session.experiment().truth != Truth::none},
                    {"version", build_info::kVersion},
                    {"device", session.engine().device().str()},
                    {"lanes", session.engine().lanes()}};
@@ -321,6 +335,16 @@ RunOutcome resume_run(const fs::path& directory, const Registry& registry, const
   }
   Session session(experiment, registry, runtime, stop);
   return play_to_end(session, directory, observer);
+}
+
+bool is_running(const fs::path& directory) {
+  const int descriptor = ::open((directory / "lock").c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return false;
+  }
+  const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  return held;
 }
 
 Json read_summary(const fs::path& directory) {

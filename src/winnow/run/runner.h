@@ -38,6 +38,9 @@ RunOutcome start_run(const Experiment& experiment, const Registry& registry, con
 RunOutcome resume_run(const std::filesystem::path& directory, const Registry& registry,
                       const Runtime& runtime, const std::atomic<bool>* stop, RunObserver& observer);
 
+// Whether a process is at work in a run directory.
+bool is_running(const std::filesystem::path& directory);
+
 // The summary of a finished run, or null.
 Json read_summary(const std::filesystem::path& directory);
 

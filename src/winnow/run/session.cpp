@@ -153,7 +153,11 @@ Session::Session(const Experiment& experiment, const Registry& registry, const R
     setting_.noisy_clients.assign(noisy.begin(), noisy.end());
   }
   setting_.public_images = world_.public_images.defined() ? world_.public_images.size(0) : 0;
+  setting_.lr_decay = experiment.train.lr_decay;
   method_ = make_method(experiment, registry, setting_);
+  if (method_->needs_features()) {
+    engine_->check_features();
+  }
   std::vector<NetInfo> networks;
   for (const std::string& name : method_->networks()) {
     networks.push_back(find_net(name));
@@ -227,6 +231,9 @@ Session::Played Session::play() {
       const Score score = evaluate();
       played.record.accuracy = score.accuracy();
       played.record.loss = score.mean_loss();
+      for (const auto& [name, model] : method_->also_measured(setting_)) {
+        played.notes[name] = engine_->evaluate(model.to(engine_->device())).accuracy();
+      }
     }
   } catch (...) {
     engine_->rollback();

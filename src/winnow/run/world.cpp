@@ -85,7 +85,10 @@ World make_world(const Experiment& experiment) {
   if (experiment.truth == Truth::samples) {
     keep_right_samples(data, ledger, clients);
   }
-  return {std::move(data), std::move(clients), std::move(ledger), std::move(public_images)};
+  const bool truth_known = !find_data_set(experiment.data.name).unchecked ||
+                           !experiment.noise.empty() || !data.given.empty();
+  return {std::move(data), std::move(clients), std::move(ledger), std::move(public_images),
+          truth_known};
 }
 
 }  // namespace winnow

@@ -16,6 +16,9 @@ struct World {
   std::vector<ClientData> clients;
   Ledger ledger;                  // ground truth, for metrics only; never handed to a method
   at::Tensor public_images = {};  // bytes, shaped as the data's; undefined where there are none
+  // False for labels that nobody has checked, as long as no noise is put on them: the ledger says
+  // nothing then, and nothing is measured against it.
+  bool truth_known = true;
 };
 
 World make_world(const Experiment& experiment);

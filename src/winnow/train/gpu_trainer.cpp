@@ -10,11 +10,13 @@
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/GradMode.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -27,7 +29,9 @@ namespace winnow {
 namespace {
 
 constexpr std::int64_t kSmallestPlan = 1 << 15;  // entries that a fresh plan buffer holds
+constexpr std::int64_t kSmallestBatch = 64;      // images that a fresh batch buffer holds
 constexpr std::int64_t kBurst = 10;              // steps in one graph, at most
+constexpr std::size_t kManyGraphs = 16;          // from here on only bursts of 1, 2, 4, 8 steps
 constexpr std::int64_t kKnobs = 3;
 constexpr std::int64_t kViews = 2;  // of a sample in a batch, at most
 
@@ -35,6 +39,15 @@ constexpr std::int64_t kViews = 2;  // of a sample in a batch, at most
 std::mutex& capture_mutex() {
   static std::mutex mutex;
   return mutex;
+}
+
+// A stream of the lane's own. Those of the library's pool are shared from the 33rd on, and what
+// another lane does would become part of a capture. Never destroyed: the allocator knows it.
+c10::cuda::CUDAStream new_stream(c10::DeviceIndex device) {
+  const c10::cuda::CUDAGuard guard(device);
+  cudaStream_t made = nullptr;
+  C10_CUDA_CHECK(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+  return c10::cuda::getStreamFromExternal(made, device);
 }
 
 // Convolutions over many channels run on tensor cores, which want the channels together.
@@ -161,6 +174,7 @@ struct Replica {
     gpu::refresh(
         update_job(parameters, reinterpret_cast<const gpu::Piece*>(layout_table.data_ptr())),
         stream);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
     load_statistics();
   }
 
@@ -220,7 +234,7 @@ struct GpuTrainer::Parts {
         feed(images_of),
         low(low_precision),
         dropout(generator),
-        stream(c10::cuda::getStreamFromPool(false, images_of.device().index())),
+        stream(new_stream(images_of.device().index())),
         pool(at::cuda::graph_pool_handle()) {
     const c10::cuda::CUDAStreamGuard guard(stream);
     lambda_now = at::zeros({}, at::device(feed.device()).dtype(at::kFloat));
@@ -248,23 +262,34 @@ struct GpuTrainer::Parts {
       losses = at::zeros({space.entries}, at::device(feed.device()).dtype(at::kFloat));
     }
     if (!images.defined() || views * batch > images.size(0)) {
+      std::int64_t rows = kSmallestBatch;
+      while (rows < views * batch) {
+        rows *= 2;
+      }
       forget();
       const auto longs = at::device(feed.device()).dtype(at::kLong);
-      images =
-          at::zeros({views * batch, feed.channels(), feed.stored_height(), feed.stored_width()},
-                    longs.dtype(low ? at::kBFloat16 : at::kFloat));
+      images = at::zeros({rows, feed.channels(), feed.stored_height(), feed.stored_width()},
+                         longs.dtype(low ? at::kBFloat16 : at::kFloat));
       if (replicas.front()->channels_last) {
         images = images.contiguous(at::MemoryFormat::ChannelsLast);
       }
-      labels = at::zeros({views * batch}, longs);
+      labels = at::zeros({rows}, longs);
       partner_labels = at::zeros_like(labels);
       entry_numbers = at::zeros_like(labels);
     }
   }
 
   void forget() {
-    graphs.clear();
     seen.clear();
+    if (graphs.empty()) {
+      return;
+    }
+    stream.synchronize();
+    // The library lists all graphs in one place, without a lock of its own.
+    const std::lock_guard lock(capture_mutex());
+    graphs.clear();
+    // A pool whose graphs are all gone cannot be captured into again.
+    pool = at::cuda::graph_pool_handle();
   }
 
   // Brings the plan to the device in one copy.
@@ -338,6 +363,7 @@ struct GpuTrainer::Parts {
       job.step = step_now.data_ptr<std::int64_t>();
     }
     gpu::make_batch(job, stream.stream());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
 
   Batch batch_of(const GraphKey& key) const {
@@ -423,11 +449,13 @@ struct GpuTrainer::Parts {
         step.drift = replica.drift.data_ptr<float>();
       }
       gpu::update(step, stream.stream());
+      C10_CUDA_KERNEL_LAUNCH_CHECK();
       table += pieces.size();
     }
     const at::Tensor written = value.detach().to(at::kFloat);
     gpu::advance(plan_at<gpu::Cursor>(space.at_cursor()), written.data_ptr<float>(),
                  losses.data_ptr<float>(), static_cast<std::int32_t>(key.size), stream.stream());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
 
   std::size_t table_bytes(const GraphKey& key) {
@@ -436,6 +464,16 @@ struct GpuTrainer::Parts {
       pieces += replicas[model]->trained(key.head_only).pieces.size();
     }
     return pieces * sizeof(gpu::Piece);
+  }
+
+  // Leaves the stream usable after an error in the middle of a capture.
+  void abandon(at::cuda::CUDAGraph& graph) {
+    try {
+      graph.capture_end();
+    } catch (const std::exception&) {
+      cudaGetLastError();  // the error that counts is on its way
+    }
+    pool = at::cuda::graph_pool_handle();
   }
 
   void capture(const GraphKey& key, const Objective& objective) {
@@ -449,10 +487,15 @@ struct GpuTrainer::Parts {
       const std::lock_guard lock(capture_mutex());
       made->graph.register_generator_state(dropout);
       made->graph.capture_begin(pool, cudaStreamCaptureModeRelaxed);
-      for (std::int64_t step = 0; step < key.steps; ++step) {
-        const auto* table = reinterpret_cast<const gpu::Piece*>(
-            made->pieces.data_ptr<std::uint8_t>() + static_cast<std::size_t>(step) * bytes);
-        enqueue(key, objective, table, places, false);
+      try {
+        for (std::int64_t step = 0; step < key.steps; ++step) {
+          const auto* table = reinterpret_cast<const gpu::Piece*>(
+              made->pieces.data_ptr<std::uint8_t>() + static_cast<std::size_t>(step) * bytes);
+          enqueue(key, objective, table, places, false);
+        }
+      } catch (...) {
+        abandon(made->graph);
+        throw;
       }
       made->graph.capture_end();
     }
@@ -533,6 +576,9 @@ at::Tensor GpuTrainer::run(const Plan& plan, const Objective& objective, const S
                            const std::function<void()>& before_step) {
   Parts& parts = *parts_;
   const c10::cuda::CUDAStreamGuard guard(parts.stream);
+  if (plan.batches.empty()) {
+    return at::empty({0}, at::device(parts.feed.device()).dtype(at::kFloat));
+  }
   std::int64_t largest = 0;
   for (const Plan::Batch& batch : plan.batches) {
     largest = std::max(largest, batch.size);
@@ -561,6 +607,10 @@ at::Tensor GpuTrainer::run(const Plan& plan, const Objective& objective, const S
     while (step + same < steps && plan.batches[step + same].size == plan.batches[step].size &&
            same < static_cast<std::size_t>(kBurst)) {
       ++same;
+    }
+    if (parts.graphs.size() >= kManyGraphs) {
+      // Clients of many sizes: each number of steps would be captured on its own.
+      same = std::bit_floor(same);
     }
     key.size = plan.batches[step].size;
     key.steps = static_cast<std::int64_t>(same);

@@ -104,7 +104,7 @@ at::Tensor Lane::buffer(const std::string& name, std::int64_t rows,
     // Twice the size, so that captured steps, which hold the address, are seldom captured again.
     std::vector<std::int64_t> shape{2 * rows};
     shape.insert(shape.end(), row_shape.begin(), row_shape.end());
-    if (gpu_ != nullptr) {
+    if (gpu_ != nullptr && found.defined()) {
       gpu_->forget();
     }
     found = at::zeros(shape, at::device(feed_->device()).dtype(type));

@@ -120,9 +120,7 @@ class Lane {
   bool augment() const { return augment_; }
   const LayoutPtr& layout() const { return layout_; }
   // Classes that the network tells apart.
-  std::int64_t classes() const {
-    return layout_->find(replicas_.front().net->head_name() + ".bias")->size;
-  }
+  std::int64_t classes() const { return replicas_.front().net->classes(); }
 
  private:
   // A model on a CPU, or on a GPU what scores it.

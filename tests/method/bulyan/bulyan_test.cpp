@@ -47,7 +47,28 @@ TEST(Bulyan, RefusesTooFewModels) {
   }
   EXPECT_EQ(error_text([] { aggregate(*with(2), std::vector<float>(10, 2)); }),
             "bulyan needs 11 models to withstand byzantine = 2 bad ones, and got 10 | raise "
-            "federation.fraction or lower method.byzantine");
+            "federation.fraction or lower byzantine");
+}
+
+// spec: baselines 12
+TEST(Bulyan, RefusesASettingWhoseRoundsAreTooSmall) {
+  const auto refusal = [](std::int64_t byzantine, const Setting& setting) {
+    return error_text([&] { with(byzantine)->check(setting); });
+  };
+  EXPECT_EQ(refusal(1, {.clients = 20, .fraction = 0.1}),
+            "federation.fraction = 0.1 of 20 clients: expected at least the 7 models that bulyan "
+            "needs | raise federation.fraction or lower byzantine");
+  EXPECT_EQ(refusal(1, {.clients = 70, .fraction = 0.1}), "no error");
+  EXPECT_EQ(refusal(1, {.clients = 69, .fraction = 0.1}),
+            "federation.fraction = 0.1 of 69 clients: expected at least the 7 models that bulyan "
+            "needs | raise federation.fraction or lower byzantine");
+  for (const std::int64_t byzantine : {0, 2, 3}) {
+    const std::int64_t enough = 4 * byzantine + 3;
+    EXPECT_EQ(refusal(byzantine, {.clients = enough, .fraction = 1.0}), "no error");
+    EXPECT_NE(refusal(byzantine, {.clients = enough - 1, .fraction = 1.0}), "no error");
+  }
+  EXPECT_EQ(error_kind([] { with(1)->check({.clients = 20, .fraction = 0.1}); }),
+            ErrorKind::experiment);
 }
 
 TEST(Bulyan, NotesTheOrderOfSelection) {

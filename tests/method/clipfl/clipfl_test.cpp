@@ -401,6 +401,47 @@ TEST(ClipFL, RefusesAnImpossibleSetting) {
   EXPECT_THAT(refusal({{"base", "clipfl"}}, good), testing::HasSubstr("method.base"));
 }
 
+TEST(ClipFL, RefusesABaseThatNeedsMoreModels) {
+  const Setting setting{.rounds = 120, .clients = 100, .fraction = 0.1, .validation = 5000};
+  const auto refusal = [&](const Json& base, const Json& changes) {
+    Json table{{"base", base}};
+    table.update(changes);
+    return error_text([&] { clipfl(table)->check(setting); });
+  };
+  EXPECT_EQ(refusal("bulyan", {{"keep", 5}}),
+            "method.keep = 5: expected at least the 7 models that base bulyan needs | raise "
+            "method.keep or lower byzantine");
+  EXPECT_EQ(refusal("bulyan", {{"keep", 7}, {"prune", 0.5}}),
+            "method.prune = 0.5, which leaves 5 clients in a round: expected at least the 7 models "
+            "that base bulyan needs | lower method.prune, raise federation.fraction or lower "
+            "byzantine");
+  EXPECT_EQ(refusal("bulyan", {{"keep", 7}, {"prune", 0.3}}), "no error");
+  EXPECT_EQ(refusal("bulyan", {{"keep", 7}, {"pre_rounds", 120}}), "no error")
+      << "nobody is pruned";
+  EXPECT_EQ(refusal("bulyan", {{"keep", 5}, {"prune", 0.3}, {"fuse", "all"}}), "no error");
+  EXPECT_EQ(refusal({{"name", "bulyan"}, {"byzantine", 0}}, {{"keep", 3}}), "no error");
+  EXPECT_EQ(refusal({{"name", "bulyan"}, {"byzantine", 2}}, {{"keep", 11}}),
+            "federation.fraction = 0.1 of 100 clients: expected at least the 11 models that bulyan "
+            "needs | raise federation.fraction or lower byzantine")
+      << "no round is large enough, whatever is kept";
+  const Json half{{"name", "trimmed_mean"}, {"trim", 0.5}};
+  EXPECT_EQ(error_text([&] {
+              clipfl({{"base", half}, {"keep", 4}})
+                  ->check({.rounds = 120, .clients = 9, .fraction = 1.0, .validation = 50});
+            }),
+            "method.keep = 4: base trimmed_mean drops 2 of 4 models at each end, which leaves none "
+            "| raise method.keep or lower trim");
+  EXPECT_EQ(error_text([&] {
+              clipfl({{"base", half}, {"keep", 5}})
+                  ->check({.rounds = 120, .clients = 9, .fraction = 1.0, .validation = 50});
+            }),
+            "no error");
+  EXPECT_EQ(error_kind([&] {
+              clipfl({{"base", "bulyan"}})->check(setting);
+            }),
+            ErrorKind::experiment);
+}
+
 TEST(ClipFL, HasThePapersDefaults) {
   const MethodInfo info = clipfl_info();
   EXPECT_EQ(info.name, "clipfl");

@@ -134,5 +134,10 @@ TEST(CoTeaching, RefusesAShareOutsideItsRange) {
       "left out in the end; 0 trains two FedAvg models");
 }
 
+// spec: baselines 21
+TEST(CoTeaching, HasTheSpecsDefaults) {
+  EXPECT_EQ(defaults_of<CoTeaching>(), (Json{{"forget_rate", 0.2}, {"ramp", 100}}));
+}
+
 }  // namespace
 }  // namespace winnow

@@ -172,7 +172,7 @@ TEST(DivideMix, TrainsBothOnTheOthersSplitAfterIt) {
   EXPECT_EQ(model_hash(again, "second"), model_hash(reply, "second"));
 }
 
-TEST(DivideMix, RemembersWhatTheFirstNetworkTookForClean) {
+TEST(DivideMix, RemembersTheSplitThatTheFirstNetworkTrainsOn) {
   OneClient client({.epochs = 1, .batch_size = 4}, 20);
   const State first = client.initial(1);
   const State second = client.initial(2);
@@ -247,6 +247,17 @@ TEST(DivideMix, NotesItsPhase) {
   method->play(2, server);
   EXPECT_EQ(notes["phase"], "mix");
   EXPECT_EQ(error_kind([&] { method->check({.rounds = 2}); }), ErrorKind::experiment);
+}
+
+// spec: baselines 24
+TEST(DivideMix, HasTheSpecsDefaults) {
+  EXPECT_EQ(defaults_of<DivideMix>(), (Json{{"warmup", 100},
+                                            {"lambda_u", 25.0},
+                                            {"ramp", 16},
+                                            {"temperature", 0.5},
+                                            {"alpha", 4.0},
+                                            {"threshold", 0.5},
+                                            {"epochs", 0}}));
 }
 
 }  // namespace

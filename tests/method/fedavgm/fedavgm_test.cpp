@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "testing/support.h"
+#include "method/small_federation.h"
 #include "winnow/engine/local_engine.h"
 #include "winnow/method/fedavg/fedavg.h"
 
@@ -144,6 +144,14 @@ TEST(FedAvgM, HasTheDocumentedDefaults) {
                 fedavgm({{"momentum", 1.0}});
               }),
               testing::HasSubstr("method.momentum"));
+}
+
+TEST(FedAvgM, SendsWhatFedAvgSends) {
+  FedAvgM method;
+  const SentInARound sent = sent_in_a_round(method);
+  EXPECT_EQ(sent.traffic.bytes_down, 2 * 24);
+  EXPECT_EQ(sent.traffic.bytes_up, 2 * 24);
+  EXPECT_EQ(sent.kinds, (std::vector<std::string>{"train", "train_done"}));
 }
 
 }  // namespace

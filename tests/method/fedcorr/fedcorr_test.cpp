@@ -490,6 +490,25 @@ TEST(FedCorr, LoadForgetsWhatIsNotInTheArchive) {
   EXPECT_FALSE(federation.method->findings().flagged);
 }
 
+TEST(FedCorr, ChecksItsBaseAgainstItsOwnRounds) {
+  EXPECT_NO_THROW(
+      fedcorr_of({{"base", "selfie"}})->check({.rounds = 60, .clients = 100, .fraction = 0.1}));
+  const Json few{
+      {"base", "selfie"}, {"iterations", 1}, {"finetune_rounds", 2}, {"usual_rounds", 3}};
+  EXPECT_EQ(
+      error_text([&] { fedcorr_of(few)->check({.rounds = 999, .clients = 4, .fraction = 0.5}); }),
+      "method.warmup = 100: expected fewer than the 9 rounds of the run | a run that ends "
+      "with its warm-up trusts all labels");
+}
+
+TEST(FedCorr, RefusesABaseThatNeedsMoreModelsThanARoundHas) {
+  const auto method = fedcorr_of({{"base", "bulyan"}});
+  EXPECT_EQ(error_text([&] { method->check({.rounds = 60, .clients = 50, .fraction = 0.1}); }),
+            "federation.fraction = 0.1 of 50 clients: expected at least the 7 models that bulyan "
+            "needs | raise federation.fraction or lower byzantine");
+  EXPECT_NO_THROW(method->check({.rounds = 60, .clients = 70, .fraction = 0.1}));
+}
+
 TEST(FedCorr, IsKnownByName) {
   const MethodInfo info = fedcorr_info();
   EXPECT_EQ(info.name, "fedcorr");

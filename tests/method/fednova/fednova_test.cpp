@@ -6,7 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "testing/support.h"
+#include "method/small_federation.h"
+#include "winnow/method/fedavg/fedavg.h"
 #include "winnow/method/fedprox/fedprox.h"
 
 namespace winnow {
@@ -48,19 +49,19 @@ void expect_near(const State& state, const std::vector<float>& expected, float t
 
 // spec: baselines 3, label-noise C.7 (7), input-noise F7
 TEST(FedNovaSteps, WithMomentumGiveTheWorkedAmounts) {
-  EXPECT_DOUBLE_EQ(momentum_steps(1, 0.9), 1.0);
-  EXPECT_DOUBLE_EQ(momentum_steps(2, 0.9), 2.9);
-  EXPECT_NEAR(momentum_steps(3, 0.9), 5.61, 1e-12);
-  EXPECT_NEAR(momentum_steps(6, 0.9), 17.82969, 1e-10);
-  EXPECT_NEAR(momentum_steps(10, 0.9), 41.38105961, 1e-8);
-  EXPECT_NEAR(momentum_steps(195, 0.9), 1860.0000001, 1e-6);
-  EXPECT_NEAR(momentum_steps(450, 0.9), 4410.0, 1e-6);
-  EXPECT_NEAR(momentum_steps(5, 0.5), 8.0625, 1e-12);
+  EXPECT_DOUBLE_EQ(amount_of_steps(1, 0.9), 1.0);
+  EXPECT_DOUBLE_EQ(amount_of_steps(2, 0.9), 2.9);
+  EXPECT_NEAR(amount_of_steps(3, 0.9), 5.61, 1e-12);
+  EXPECT_NEAR(amount_of_steps(6, 0.9), 17.82969, 1e-10);
+  EXPECT_NEAR(amount_of_steps(10, 0.9), 41.38105961, 1e-8);
+  EXPECT_NEAR(amount_of_steps(195, 0.9), 1860.0000001, 1e-6);
+  EXPECT_NEAR(amount_of_steps(450, 0.9), 4410.0, 1e-6);
+  EXPECT_NEAR(amount_of_steps(5, 0.5), 8.0625, 1e-12);
 }
 
 TEST(FedNovaSteps, WithoutMomentumAreTheirNumber) {
   for (const std::int64_t steps : {0, 1, 7, 1000}) {
-    EXPECT_EQ(momentum_steps(steps, 0.0), static_cast<double>(steps));
+    EXPECT_EQ(amount_of_steps(steps, 0.0), static_cast<double>(steps));
   }
 }
 
@@ -69,17 +70,48 @@ TEST(FedNovaSteps, FollowTheClosedForm) {
     for (const std::int64_t steps : {1, 4, 33, 500}) {
       const auto tau = static_cast<double>(steps);
       const double closed = (tau - rho * (1 - std::pow(rho, tau)) / (1 - rho)) / (1 - rho);
-      EXPECT_NEAR(momentum_steps(steps, rho), closed, 1e-9 * closed) << rho << " " << steps;
+      EXPECT_NEAR(amount_of_steps(steps, rho), closed, 1e-9 * closed) << rho << " " << steps;
     }
   }
-  EXPECT_DOUBLE_EQ(momentum_steps(4, 1.0), 10.0) << "where the closed form divides by zero";
+  EXPECT_DOUBLE_EQ(amount_of_steps(4, 1.0), 10.0) << "where the closed form divides by zero";
 }
 
+// spec: baselines 3
 TEST(FedNovaSteps, WithAPullGiveTheWorkedAmount) {
-  EXPECT_NEAR(proximal_steps(3, 0.1), 2.71, 1e-12);
-  EXPECT_DOUBLE_EQ(proximal_steps(9, 0.0), 9.0);
-  EXPECT_DOUBLE_EQ(proximal_steps(9, 1.0), 1.0);
-  EXPECT_DOUBLE_EQ(proximal_steps(0, 0.1), 0.0);
+  EXPECT_NEAR(amount_of_steps(3, 0.0, 0.1), 2.71, 1e-12);
+  EXPECT_DOUBLE_EQ(amount_of_steps(9, 0.0, 1.0), 1.0);
+  EXPECT_DOUBLE_EQ(amount_of_steps(0, 0.0, 0.1), 0.0);
+  double amount = 0.0;
+  for (std::int64_t steps = 1; steps < 40; ++steps) {
+    amount = (1 - 0.1) * amount + 1;
+    EXPECT_NEAR(amount_of_steps(steps, 0.0, 0.1), amount, 1e-12) << steps;
+  }
+}
+
+TEST(FedNovaSteps, WithMomentumAndAPullGiveTheWorkedAmounts) {
+  EXPECT_NEAR(amount_of_steps(2, 0.9, 0.01), 2.89, 1e-12);
+  EXPECT_NEAR(amount_of_steps(3, 0.9, 0.1), 5.14, 1e-12);
+  EXPECT_NEAR(amount_of_steps(5, 0.5, 0.1), 6.3556, 1e-12);
+}
+
+// The coefficients themselves: one unit gradient at a time through the recursion of SGD.
+TEST(FedNovaSteps, AreTheSumOfTheCoefficientsOfSgd) {
+  for (const double momentum : {0.0, 0.5, 0.9}) {
+    for (const double pull : {0.0, 0.05, 0.6, 1.0}) {
+      constexpr int kSteps = 25;
+      double sum = 0.0;
+      for (int pushed = 0; pushed < kSteps; ++pushed) {
+        double velocity = 0.0;
+        double moved = 0.0;
+        for (int step = 0; step < kSteps; ++step) {
+          velocity = momentum * velocity + (step == pushed ? 1.0 : 0.0) - pull * moved;
+          moved += velocity;
+        }
+        sum += std::abs(moved);
+      }
+      EXPECT_NEAR(amount_of_steps(kSteps, momentum, pull), sum, 1e-9) << momentum << " " << pull;
+    }
+  }
 }
 
 // spec: baselines 3
@@ -109,10 +141,10 @@ TEST(FedNova, GivesTheWorkedModelWithMomentum) {
   const State global = state_of({1, 2});
   const State first = state_of({0.4F, 1.4F});
   const State second = state_of({0.7F, 2.3F});
-  expect_near(
-      fuse(*method, global,
-           {upload(first, 30, momentum_steps(6, 0.9)), upload(second, 10, momentum_steps(2, 0.9))}),
-      {0.27961736F, 2.00878637F});
+  expect_near(fuse(*method, global,
+                   {upload(first, 30, amount_of_steps(6, 0.9)),
+                    upload(second, 10, amount_of_steps(2, 0.9))}),
+              {0.27961736F, 2.00878637F});
   expect_near(fuse(*method, global, {upload(first, 30, 5.61), upload(second, 10, 5.61)}),
               {0.475F, 1.625F});
 }
@@ -120,8 +152,8 @@ TEST(FedNova, GivesTheWorkedModelWithMomentum) {
 // spec: input-noise F8; unit vectors show the coefficients.
 TEST(FedNova, WeighsByTheFactorsOfAWrapper) {
   const State global = state_of({0, 0, 0});
-  const double short_run = momentum_steps(200, 0.9);
-  const double long_run = momentum_steps(395, 0.9);
+  const double short_run = amount_of_steps(200, 0.9);
+  const double long_run = amount_of_steps(395, 0.9);
   EXPECT_NEAR(short_run, 1910, 1e-5);
   EXPECT_NEAR(long_run, 3860, 1e-5);
   const std::vector<Upload> uploads{upload(state_of({1, 0, 0}), 2500, short_run, 2.0),
@@ -133,15 +165,27 @@ TEST(FedNova, WeighsByTheFactorsOfAWrapper) {
 }
 
 // spec: baselines 28 T3, input-noise F7
-TEST(FedNova, WithEqualStepsIsFedAvg) {
+TEST(FedNova, OfEqualAmountsIsFedAvgWhateverTheFactors) {
   const State global = state_of({0.3F, -7, 11}, {0}, {3});
   const std::vector<Upload> uploads{upload(state_of({1, -2, 10}, {1}, {5}), 30, 8.0625, 2.0),
                                     upload(state_of({0.1F, -9, 12}, {4}, {8}), 20, 8.0625, 0.3),
                                     upload(state_of({-5, 3, 12.5F}, {2}, {8}), 70, 8.0625, 1.0)};
   BaseMethod plain;
-  const std::vector<float> expected = values_of(fuse(plain, global, uploads));
-  expect_near(fuse(*fednova(), global, uploads), expected);
-  expect_near(fuse(*fednova({{"literal", true}}), global, uploads), expected);
+  const std::string expected = hash(fuse(plain, global, uploads));
+  EXPECT_EQ(hash(fuse(*fednova(), global, uploads)), expected);
+  EXPECT_EQ(hash(fuse(*fednova({{"literal", true}}), global, uploads)), expected);
+  const auto method = fednova();
+  fuse(*method, global, {uploads[0], upload(global, 30, 4)});
+  EXPECT_EQ(hash(fuse(*method, global, uploads)), expected) << "also after another round";
+}
+
+// spec: baselines 3, 28 T3
+TEST(FedNova, WithEqualStepsIsFedAvgBitForBit) {
+  FedAvg fedavg;
+  const SmallFederation equal{.sizes = {12, 12, 12, 12}};
+  EXPECT_EQ(round_hashes(*fednova(), equal), round_hashes(fedavg, equal));
+  EXPECT_EQ(round_hashes(*fednova({{"literal", true}}), equal), round_hashes(fedavg, equal));
+  EXPECT_NE(round_hashes(*fednova()).front(), round_hashes(fedavg).front());
 }
 
 // spec: baselines 28 T1
@@ -201,6 +245,41 @@ TEST(FedNova, ServerMomentumCarriesTheStepOn) {
   expect_near(fuse(*method, once, {upload(state_of({-1.5F}), 1, 9)}), {-2});
 }
 
+// The paper's b counts steps in learning rates: b = 1 / 1, then 0.5 * 1 + 0.5 / 0.5 = 1.5, of which
+// the second rate moves by 0.75.
+TEST(FedNova, ServerMomentumShrinksWithTheLearningRate) {
+  const Json table{{"server_momentum", 0.5}};
+  const auto whole = fednova(table);
+  State global = state_of({0});
+  const auto play = [&](FedNova& method, std::int64_t round, float step) {
+    FakeFleet fleet({1}, [&](std::int64_t, const Message&) {
+      return Message("train_done")
+          .set("model", state_of({values_of(global)[0] - step}))
+          .set("samples", std::uint32_t{1})
+          .set("a", 4.0);
+    });
+    const Setting setting{.rounds = 9, .clients = 1, .fraction = 1.0, .lr_decay = 0.5};
+    Json notes = Json::object();
+    Server server{setting, fleet, global, notes};
+    method.play(round, server);
+  };
+  play(*whole, 0, 1.0F);
+  expect_near(global, {-1});
+  const State middle = global;
+  Archive archive;
+  whole->save(archive);
+  play(*whole, 1, 0.5F);
+  expect_near(global, {-1.75F});
+
+  const auto resumed = fednova(table);
+  resumed->load(archive);
+  global = middle;
+  play(*resumed, 1, 0.5F);
+  expect_near(global, {-1.75F});
+  play(*resumed, 3, 0.0F);
+  expect_near(global, {-1.75F - 0.75F * 0.5F * 0.25F});
+}
+
 TEST(FedNova, ResumesItsMomentumBitForBit) {
   const Json table{{"server_momentum", 0.9}};
   const auto whole = fednova(table);
@@ -252,7 +331,7 @@ TEST(FedNova, ClientTrainsAsFedAvgAndSendsOneNumberMore) {
   OneClient client;
   const TrainOptions options{.epochs = 2, .batch_size = 5, .momentum = 0.9};
   const Message reply = client.answer(*fednova(), options);
-  EXPECT_EQ(reply.get<double>("a"), momentum_steps(6, 0.9));
+  EXPECT_EQ(reply.get<double>("a"), amount_of_steps(6, 0.9));
   EXPECT_EQ(reply.get<std::uint32_t>("samples"), 12U);
   const Message plain = client.answer(FedProx(0.0), options);
   EXPECT_EQ(hash(reply.get<State>("model")), hash(plain.get<State>("model")));
@@ -266,10 +345,15 @@ TEST(FedNova, ClientWithAPullTrainsAsFedProx) {
       .epochs = 2, .batch_size = 5, .lr = 0.1, .lr_decay = 0.5, .momentum = 0.0};
   const Message reply = client.answer(*fednova({{"mu", 2.0}}), options);
   EXPECT_EQ(reply.get<std::uint32_t>("tau"), 6U);
-  EXPECT_NEAR(reply.get<double>("a"), proximal_steps(6, 2.0 * 0.1 / 8), 1e-12) << "round 3";
+  EXPECT_NEAR(reply.get<double>("a"), amount_of_steps(6, 0.0, 2.0 * 0.1 / 8), 1e-12) << "round 3";
   const Message plain = client.answer(FedProx(2.0), options);
   EXPECT_EQ(hash(reply.get<State>("model")), hash(plain.get<State>("model")));
   EXPECT_EQ(reply.bytes(), plain.bytes() + 12);
+
+  TrainOptions carried = options;
+  carried.momentum = 0.9;
+  EXPECT_NEAR(client.answer(*fednova({{"mu", 2.0}}), carried).get<double>("a"),
+              amount_of_steps(6, 0.9, 2.0 * 0.1 / 8), 1e-12);
 }
 
 TEST(FedNova, ClientRefusesAPullThatOvershoots) {

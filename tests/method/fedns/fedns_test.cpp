@@ -1,5 +1,6 @@
 #include "winnow/method/fedns/fedns.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -507,9 +508,34 @@ TEST(FedNS, RefusesWhatMakesNoSense) {
                      testing::HasSubstr("did you mean 'fedprox'?")));
   for (const char* base : {"median", "krum", "bulyan", "arfl"}) {
     const auto method = fedns({{"base", base}});
-    EXPECT_THAT(error_text([&] { method->check({}); }),
-                testing::HasSubstr("FedNS weighs clients, and"));
+    EXPECT_EQ(error_text([&] { method->check({.clients = 2}); }),
+              fmt::format("method.base = \"{}\": FedNS weighs clients, and {} gives all models the "
+                          "same say | choose a base that averages, such as fedavg, fednova or "
+                          "trimmed_mean",
+                          base, base));
+    EXPECT_EQ(error_kind([&] { method->check({.clients = 2}); }), ErrorKind::experiment);
   }
+}
+
+TEST(FedNS, RefusesABaseThatCannotUseTheModelsOfARound) {
+  const Json half{{"name", "trimmed_mean"}, {"trim", 0.5}};
+  const auto refusal = [&](double first, bool literal, const Setting& setting) {
+    return error_text([&] {
+      fedns({{"base", half}, {"first_round_fraction", first}, {"trim_literal", literal}})
+          ->check(setting);
+    });
+  };
+  EXPECT_EQ(refusal(1.0, false, {.clients = 5, .fraction = 1.0}), "no error");
+  EXPECT_EQ(refusal(1.0, false, {.clients = 6, .fraction = 0.5}),
+            "method.first_round_fraction = 1 of 6 clients: base trimmed_mean drops 3 of 6 models "
+            "at each end, which leaves none | change method.first_round_fraction or lower trim");
+  EXPECT_EQ(refusal(0.5, false, {.clients = 6, .fraction = 1.0}),
+            "federation.fraction = 1 of 6 clients: trimmed_mean drops 3 of 6 models at each end, "
+            "which leaves none | raise federation.fraction or lower trim");
+  EXPECT_EQ(refusal(1.0, true, {.clients = 6, .fraction = 1.0}), "no error")
+      << "the literal reading does not trim";
+  EXPECT_NO_THROW(fedns({{"base", half}}, Flags::truth)->check({.clients = 6, .fraction = 0.5}))
+      << "it has no scoring round";
 }
 
 TEST(FedNS, ChecksTheLayerAndTheLiteralTrim) {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "testing/support.h"
+#include "method/small_federation.h"
 #include "winnow/engine/local_engine.h"
 #include "winnow/method/fedavg/fedavg.h"
 
@@ -70,6 +70,14 @@ TEST(FedProx, DefaultsToTheDocumentedMu) {
 
 TEST(FedProx, RefusesANegativeMu) {
   EXPECT_THAT(error_text([] { fedprox({{"mu", -1.0}}); }), testing::HasSubstr("method.mu"));
+}
+
+TEST(FedProx, SendsWhatFedAvgSends) {
+  FedProx method;
+  const SentInARound sent = sent_in_a_round(method);
+  EXPECT_EQ(sent.traffic.bytes_down, 2 * 24);
+  EXPECT_EQ(sent.traffic.bytes_up, 2 * 24);
+  EXPECT_EQ(sent.kinds, (std::vector<std::string>{"train", "train_done"}));
 }
 
 }  // namespace

@@ -76,6 +76,16 @@ TEST(Credibility, OfASingleClientIsNone) {
   EXPECT_EQ(credibility(Values{}, 1.0), Values{});
 }
 
+// spec: baselines 28 T3
+TEST(CreditedSamples, OfEqualCredibilityAreExactlyTheSamples) {
+  const Values samples{7, 13, 100};
+  EXPECT_EQ(credited_samples(samples, credibility(Values{.1, .1, .1}, 3.0)), samples);
+  EXPECT_EQ(credited_samples(samples, credibility(kWorked, 0.0)), samples);
+  EXPECT_EQ(credited_samples(samples, Values{0, 0, 0}), samples);
+  EXPECT_EQ(credited_samples(Values{5, 0}, Values{0, 1}), (Values{5, 0})) << "nothing else is left";
+  EXPECT_EQ(credited_samples(Values{10, 30}, Values{.8, .2}), (Values{10, 7.5}));
+}
+
 TEST(CreditWeights, OfASingleClientAreOne) {
   EXPECT_EQ(credit_weights(Values{12}, Values{0}), Values{1});
 }

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "testing/support.h"
+#include "method/small_federation.h"
 #include "winnow/method/base_method.h"
 
 namespace winnow {
@@ -139,11 +139,11 @@ TEST(Focus, ReportsCredibilityAndMutualLossByClient) {
 }
 
 // spec: baselines 28 T3
-TEST(Focus, OfEqualLossesIsFedAvg) {
+TEST(Focus, OfEqualLossesIsFedAvgBitForBit) {
   for (const Json& table : {Json{{"alpha", 1.0}}, Json{{"alpha", 0.0}}, Json{{"lagged", true}}}) {
-    Federation federation({{state_of({1, -4}, {2}, {10}), 100, .3, .8},
-                           {state_of({3, 7}, {9}, {11}), 300, .8, .3},
-                           {state_of({.1F, 2}, {1}, {7}), 70, .5, .6}},
+    Federation federation({{state_of({1, -4}, {2}, {10}), 100, .25, .75},
+                           {state_of({3, 7}, {9}, {11}), 300, .75, .25},
+                           {state_of({.1F, 2}, {1}, {7}), 70, .5, .5}},
                           table);
     federation.play();
     const State focused = federation.global;
@@ -151,8 +151,27 @@ TEST(Focus, OfEqualLossesIsFedAvg) {
     federation.notes = Json::object();
     Server server{federation.setting, federation.fleet, federation.global, federation.notes};
     plain.play(0, server);
-    EXPECT_THAT(values_of(focused), Pointwise(FloatNear(1e-6F), values_of(federation.global)))
-        << table;
+    EXPECT_EQ(hash(focused), hash(federation.global)) << table;
+  }
+}
+
+// spec: baselines 19, 28 T3: whatever the losses are.
+TEST(Focus, WithAlphaZeroIsFedAvgBitForBit) {
+  FedAvg fedavg;
+  const std::vector<std::string> expected = round_hashes(fedavg);
+  EXPECT_EQ(round_hashes(*focus({{"alpha", 0.0}})), expected);
+  EXPECT_NE(round_hashes(*focus()), expected);
+}
+
+TEST(Focus, NotesClientsInTheOrderOfTheirIds) {
+  std::vector<Client> members = worked();
+  members[2].samples = 9;  // its reply comes first
+  Federation federation(members);
+  federation.play();
+  EXPECT_EQ(federation.notes["weighed"], (Json{0, 1, 2}));
+  const std::vector<float> weights = values_of(federation.global);
+  for (std::size_t k = 0; k < 3; ++k) {
+    EXPECT_NEAR(federation.weights()[k], weights[k], 1e-6) << k;
   }
 }
 

@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "method/one_client.h"
+#include "method/small_federation.h"
+#include "winnow/method/fedavg/fedavg.h"
 #include "winnow/train/soft_loss.h"
 
 namespace winnow {
@@ -176,6 +178,23 @@ TEST(JointOptimisation, RefusesAWarmUpThatNeverEnds) {
   const auto method = make_with<JointOptimisation>();
   EXPECT_NO_THROW(method->check({.rounds = 101}));
   EXPECT_EQ(error_kind([&] { method->check({.rounds = 100}); }), ErrorKind::experiment);
+}
+
+// spec: baselines 22
+TEST(JointOptimisation, HasTheSpecsDefaults) {
+  EXPECT_EQ(defaults_of<JointOptimisation>(), (Json{{"alpha", 1.2},
+                                                    {"beta", 0.8},
+                                                    {"history", 15},
+                                                    {"warmup", 100},
+                                                    {"hard_labels", false},
+                                                    {"epochs", 0}}));
+}
+
+// spec: baselines 28 T5
+TEST(JointOptimisation, AWarmUpOfAllRoundsWithoutTermsIsFedAvgBitForBit) {
+  FedAvg fedavg;
+  const auto method = make_with<JointOptimisation>({{"alpha", 0.0}, {"beta", 0.0}, {"warmup", 9}});
+  EXPECT_EQ(round_hashes(*method), round_hashes(fedavg));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Whole runs of RHFL: clients with two networks, measured by their own models.
 #include <gtest/gtest.h>
-#include <torch/cuda.h>
 
 #include "run/small_run.h"
 #include "winnow/method/rhfl/rhfl.h"
@@ -127,25 +126,6 @@ TEST(RHFLRun, LearnsOnItsOwnAndFromTheOthers) {
 }
 
 // Adam's first steps have the size of lr whatever the gradient's, so weights are not compared.
-TEST(RHFLRun, AGpuGivesSimilarModels) {
-  if (!torch::cuda::is_available()) {
-    GTEST_SKIP() << "no CUDA device here";
-  }
-  Session cpu(experiment(), only_rhfl(), on_cpu(), nullptr);
-  Session gpu(experiment(), only_rhfl(), {.lanes = 3, .device = "cuda", .precision = "fp32"},
-              nullptr);
-  play_to_end(cpu);
-  play_to_end(gpu);
-  EXPECT_EQ(gpu.engine().traffic().bytes_up, cpu.engine().traffic().bytes_up);
-  for (std::size_t round = 0; round < 3; ++round) {
-    EXPECT_NEAR(*gpu.history()[round].loss, *cpu.history()[round].loss, 0.05) << "round " << round;
-  }
-  Session resumed(experiment(), only_rhfl(), {.lanes = 2, .device = "cuda", .precision = "fp32"},
-                  nullptr);
-  resumed.restore(gpu.checkpoint());
-  EXPECT_EQ(resumed.model_hash(), gpu.model_hash());
-}
-
 TEST(RHFLRun, NeedsPublicImages) {
   EXPECT_NE(error_text([] {
               const Session session(experiment({"public.source=\"none\""}), only_rhfl(), on_cpu(),

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "testing/support.h"
+#include "method/one_client.h"
 
 namespace winnow {
 namespace {
@@ -252,6 +252,21 @@ TEST(RHFL, ParametersChooseNetworksAndWhatIsMeasured) {
   EXPECT_EQ(with({{"evaluate", "ensemble"}}).measured(), Measured::ensemble);
   const std::vector<std::string> names{"lenet5", "cnn2"};
   EXPECT_EQ(with({{"networks", names}}).networks(), names);
+}
+
+// spec: baselines 17
+TEST(RHFL, HasTheSpecsDefaults) {
+  EXPECT_EQ(defaults_of<RHFL>(), (Json{{"beta", 0.5},
+                                       {"networks", Json::array()},
+                                       {"pretrain_epochs", 40},
+                                       {"local_epochs", 0},
+                                       {"batch_size", 256},
+                                       {"public_batch", 256},
+                                       {"optimiser", "adam"},
+                                       {"lr", 1e-3},
+                                       {"sce_alpha", 0.1},
+                                       {"sce_beta", 1.0},
+                                       {"evaluate", "mean"}}));
 }
 
 }  // namespace

@@ -96,5 +96,10 @@ TEST(Sce, SendsWhatFedAvgSends) {
       "alpha = 1 is FedAvg");
 }
 
+// spec: baselines 25
+TEST(Sce, HasTheSpecsDefaults) {
+  EXPECT_EQ(defaults_of<Sce>(), (Json{{"alpha", 0.1}, {"beta", 1.0}}));
+}
+
 }  // namespace
 }  // namespace winnow

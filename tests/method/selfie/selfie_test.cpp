@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "method/one_client.h"
+#include "method/small_federation.h"
+#include "winnow/method/fedavg/fedavg.h"
 #include "winnow/method/local_training.h"
 #include "winnow/method/selfie/selfie_loss.h"
 #include "winnow/train/loss.h"
@@ -197,6 +199,19 @@ TEST(Selfie, RefusesAWarmUpThatNeverEnds) {
   const auto method = make_with<Selfie>();
   EXPECT_NO_THROW(method->check({.rounds = 101}));
   EXPECT_EQ(error_kind([&] { method->check({.rounds = 100}); }), ErrorKind::experiment);
+}
+
+// spec: baselines 23
+TEST(Selfie, HasTheSpecsDefaults) {
+  EXPECT_EQ(defaults_of<Selfie>(),
+            (Json{{"noise_rate", 0.2}, {"threshold", 0.05}, {"history", 15}, {"warmup", 100}}));
+}
+
+// spec: baselines 23, 28 T5. Histories fill up meanwhile.
+TEST(Selfie, AWarmUpOfAllRoundsIsFedAvgBitForBit) {
+  FedAvg fedavg;
+  EXPECT_EQ(round_hashes(*make_with<Selfie>({{"warmup", 9}, {"history", 2}})),
+            round_hashes(fedavg));
 }
 
 }  // namespace

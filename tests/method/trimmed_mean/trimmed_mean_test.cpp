@@ -153,6 +153,21 @@ TEST(TrimmedMean, RefusesToTrimEverything) {
   EXPECT_EQ(error_kind([] { trimmed_value({1, 2, 3, 4}, 0.5); }), ErrorKind::run);
 }
 
+// spec: baselines 9
+TEST(TrimmedMean, RefusesASettingWhoseRoundsAreTrimmedAway) {
+  const auto refusal = [](double trim, const Setting& setting) {
+    return error_text([&] { TrimmedMean(trim).check(setting); });
+  };
+  EXPECT_EQ(refusal(0.5, {.clients = 4, .fraction = 1.0}),
+            "federation.fraction = 1 of 4 clients: trimmed_mean drops 2 of 4 models at each end, "
+            "which leaves none | raise federation.fraction or lower trim");
+  EXPECT_EQ(refusal(0.5, {.clients = 5, .fraction = 1.0}), "no error");
+  EXPECT_EQ(refusal(0.5, {.clients = 1, .fraction = 0.1}), "no error");
+  EXPECT_EQ(refusal(0.49, {.clients = 4, .fraction = 1.0}), "no error");
+  EXPECT_EQ(error_kind([] { TrimmedMean(0.5).check({.clients = 4, .fraction = 1.0}); }),
+            ErrorKind::experiment);
+}
+
 TEST(TrimmedMean, RefusesARoundThatNobodyContributedTo) {
   EXPECT_EQ(error_text([] {
               trimmed_value({1, 2}, 0.2, {0, 0});

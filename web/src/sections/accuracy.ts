@@ -1,8 +1,9 @@
 // Accuracy against rounds, and against what the rounds cost.
-import type { Run } from "../data";
+import { methods, type Run } from "../data";
 import { h, segmented } from "../dom";
 import { bytes, percent, seconds, whole } from "../format";
 import { type ChartOptions, type Curve, LineChart } from "../line_chart";
+import { needsDashes } from "../palette";
 import { meanPoints, pointsOf, type XAxis, type YAxis } from "../stats";
 import { type Section, type View, visibleGroups } from "../view";
 
@@ -103,13 +104,17 @@ export function accuracySection(): Section {
     update(next) {
       view = next;
       const most = Math.max(0, ...visibleGroups(view).map((group) => group.runs.length));
-      note.textContent =
+      const lines =
         most > 1
           ? `Lines are means over up to ${most} seeds, round by round over those that got there; bands ` +
-            "are ± one standard deviation. A dashed line is a method that is told the truth, a bound " +
-            "rather than a rival."
-          : "One seed: there is no spread to show. A dashed line is a method that is told the truth, " +
-            "a bound rather than a rival.";
+            "are ± one standard deviation. Against cost a mean ends where the first of its seeds does."
+          : "One seed: there is no spread to show.";
+      const dashes =
+        "A dashed line is a method that is told the truth, a bound rather than a rival." +
+        (needsDashes(methods(view.report).length)
+          ? " Dots, and dots between dashes, only tell methods of one colour apart."
+          : "");
+      note.textContent = `${lines} ${dashes}`;
       draw();
     },
   };

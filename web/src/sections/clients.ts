@@ -1,15 +1,24 @@
 // Every client's noise, true against estimated, and who was flagged.
-import { type Findings, type Partition, partitionOf, verdict, type Verdict } from "../data";
+import {
+  type Findings,
+  isNumber,
+  type Partition,
+  partitionOf,
+  truthUnknown,
+  verdict,
+  type Verdict,
+} from "../data";
 import { h, responsive, svg, table, unfold } from "../dom";
 import { percent, plural, short } from "../format";
+import { renew } from "../renew";
 import type { Section } from "../view";
 
 interface Client {
   id: number;
   samples: number;
-  wrong: number;
-  distorted: number;
-  noisy: boolean;
+  wrong?: number; // shares of its samples; not there where the truth is not known
+  distorted?: number;
+  noisy?: boolean;
   estimated?: number;
   after?: number; // share of wrong labels after repair
   verdict?: Verdict;
@@ -17,18 +26,23 @@ interface Client {
 
 const kListed = 60; // client numbers shown per verdict; the table has all
 
-function clientsOf(partition: Partition, findings: Findings): Client[] {
+const known = (value: number | null | undefined): number | undefined =>
+  isNumber(value) ? value : undefined;
+
+function clientsOf(partition: Partition, findings: Findings, judged: boolean): Client[] {
   const flagged = findings.flagged && new Set(findings.flagged);
   const repaired = findings.confusion?.after !== undefined;
   return partition.clients.map((client, id) => ({
     id,
     samples: client.samples,
-    wrong: client.wrong_share,
-    distorted: client.distorted_share,
-    noisy: client.noisy,
-    estimated: findings.noise_levels?.[id]?.estimated,
-    after: repaired ? findings.noise_levels?.[id]?.real : undefined,
-    verdict: flagged && verdict(flagged.has(id), client.noisy),
+    ...(judged && {
+      wrong: client.wrong_share,
+      distorted: client.distorted_share,
+      noisy: client.noisy,
+    }),
+    estimated: known(findings.noise_levels?.[id]?.estimated),
+    after: repaired ? known(findings.noise_levels?.[id]?.real) : undefined,
+    verdict: flagged && verdict(flagged.has(id), judged ? client.noisy : undefined),
   }));
 }
 
@@ -45,28 +59,41 @@ export function clientsSection(): Section {
     update(view) {
       const partition = view.subject && partitionOf(view.report, view.subject);
       if (partition === undefined) {
-        body.replaceChildren(
+        renew(body, "nothing", () => [
           h("p", { class: "empty" }, "This run directory does not record its clients."),
-        );
+        ]);
         return;
       }
       const findings = view.subject?.findings ?? {};
-      const clients = clientsOf(partition, findings);
-      body.replaceChildren(
-        noiseFigure(clients),
-        findings.flagged ? verdicts(clients) : h("p", { class: "note" }, "This method flags nobody."),
-        unfold("All clients as a table", () => clientTable(clients, findings)),
-      );
+      const judged = !truthUnknown(view.subject);
+      const clients = clientsOf(partition, findings, judged);
+      renew(body, [clients, findings.scores], () => [
+        judged || clients.some((client) => client.estimated !== undefined)
+          ? noiseFigure(clients)
+          : h("p", { class: "empty" }, "Which samples of these data are noisy is not known."),
+        findings.flagged
+          ? verdicts(clients, judged ? kJudged : ["flagged"])
+          : h("p", { class: "note" }, "This method flags nobody."),
+        unfold("All clients as a table", () => clientTable(clients, findings), "screen-only"),
+      ]);
     },
   };
 }
 
 function noiseFigure(clients: Client[]): HTMLElement {
-  const sorted = [...clients].sort((a, b) => b.wrong + b.distorted - a.wrong - a.distorted || a.id - b.id);
-  const has = (key: "estimated" | "after") => clients.some((client) => client[key] !== undefined);
-  const distorted = clients.some((client) => client.distorted > 0);
+  const noise = ({ wrong, distorted, estimated }: Client) =>
+    wrong === undefined ? (estimated ?? 0) : wrong + (distorted ?? 0);
+  const sorted = [...clients].sort((a, b) => noise(b) - noise(a) || a.id - b.id);
+  const has = (key: "wrong" | "estimated" | "after") =>
+    clients.some((client) => client[key] !== undefined);
   const host = h("div", { class: "picture" });
-  const readout = h("p", { class: "note" }, "Clients by noise, the noisiest first.");
+  const readout = h(
+    "p",
+    { class: "note" },
+    has("wrong")
+      ? "Clients by noise, the noisiest first."
+      : "Clients by estimated noise, the noisiest first. The true noise of these data is not known.",
+  );
   responsive(host, (width) => noiseChart(sorted, width, (text) => (readout.textContent = text)));
   const key = (look: string, text: string) => h("span", {}, h("i", { class: `key ${look}` }), text);
   return h(
@@ -76,16 +103,20 @@ function noiseFigure(clients: Client[]): HTMLElement {
     h(
       "p",
       { class: "keys" },
-      key("wrong", "wrong given labels"),
-      distorted && key("distorted", "distorted images"),
+      has("wrong") && key("wrong", "wrong given labels"),
+      clients.some(isDistorted) && key("distorted", "distorted images"),
       has("estimated") && key("estimated", "estimated by the method"),
       has("after") && key("after", "still wrong after repair"),
-      clients.some((client) => client.verdict) && key("flagged", "flagged"),
+      clients.some(isFlagged) && key("flagged", "flagged"),
     ),
     host,
     readout,
   );
 }
+
+const isDistorted = (client: Client): boolean => (client.distorted ?? 0) > 0;
+const isFlagged = ({ verdict }: Client): boolean =>
+  verdict === "hit" || verdict === "false alarm" || verdict === "flagged";
 
 // Paths instead of an element per client: there may be ten thousand.
 function noiseChart(clients: Client[], width: number, tell: (text: string) => void): SVGElement {
@@ -96,9 +127,9 @@ function noiseChart(clients: Client[], width: number, tell: (text: string) => vo
   const bar = step > 4 ? step * 0.72 : step;
   const x = (i: number) => left + i * step + (step - bar) / 2;
   const y = (share: number) => 6 + (1 - share) * height;
-  const column = (from: number, share: number, wide: number) =>
+  const column = (from: number, share = 0, wide: number) =>
     share > 0 ? `M${from.toFixed(2)} ${y(0)}h${wide.toFixed(2)}V${y(share).toFixed(1)}h-${wide.toFixed(2)}z` : "";
-  const both = clients.some((client) => client.distorted > 0) && clients.some((client) => client.wrong > 0);
+  const both = clients.some(isDistorted) && clients.some((client) => (client.wrong ?? 0) > 0);
   const wide = both ? bar / 2 : bar;
   const radius = Math.max(1.6, Math.min(4, step / 3));
   const dots = clients.flatMap((client, i) =>
@@ -108,11 +139,13 @@ function noiseChart(clients: Client[], width: number, tell: (text: string) => vo
     client.after === undefined ? [] : [`M${x(i).toFixed(2)} ${y(client.after).toFixed(1)}h${bar.toFixed(2)}`],
   );
   const flags = clients.flatMap((client, i) =>
-    client.verdict === "hit" || client.verdict === "false alarm"
+    isFlagged(client)
       ? [dot(x(i) + bar / 2, y(0) + foot / 2 + 1, Math.max(1.2, Math.min(3.5, step / 3)))]
       : [],
   );
   const noisy = clients.filter((client) => client.noisy).length;
+  const judged = clients.some((client) => client.noisy !== undefined);
+  const label = `Noise of ${plural(clients.length, "client")}${judged ? `, ${noisy} of them noisy` : ""}.`;
   const picture = svg(
     "svg",
     {
@@ -120,7 +153,7 @@ function noiseChart(clients: Client[], width: number, tell: (text: string) => vo
       width,
       height: height + 10 + foot,
       role: "img",
-      "aria-label": `Noise of ${plural(clients.length, "client")}, ${noisy} of them noisy. The table below has the values.`,
+      "aria-label": `${label} The table below has the values.`,
     },
     ...[0, 0.25, 0.5, 0.75, 1].flatMap((share) => [
       svg("line", { x1: left, x2: width - 4, y1: y(share), y2: y(share), class: "grid" }),
@@ -150,8 +183,8 @@ const dot = (x: number, y: number, r: number): string =>
 function describe(client: Client): string {
   const parts = [
     `Client ${client.id}: ${plural(client.samples, "sample")}`,
-    `${percent(client.wrong)} % wrong labels`,
-    client.distorted > 0 && `${percent(client.distorted)} % distorted`,
+    client.wrong !== undefined && `${percent(client.wrong)} % wrong labels`,
+    isDistorted(client) && `${percent(client.distorted!)} % distorted`,
     client.estimated !== undefined && `estimated ${percent(client.estimated)} %`,
     client.after !== undefined && `${percent(client.after)} % after repair`,
     client.verdict && kVerdicts[client.verdict].toLowerCase(),
@@ -164,18 +197,26 @@ const kVerdicts: Record<Verdict, string> = {
   "false alarm": "Wrongly flagged",
   missed: "Missed",
   "left alone": "Rightly left alone",
+  flagged: "Flagged",
+  "not flagged": "Not flagged",
+};
+const kJudged: Verdict[] = ["hit", "false alarm", "missed", "left alone"];
+const kLooks: Partial<Record<Verdict, string>> = {
+  hit: "verdict right",
+  "left alone": "verdict right",
+  flagged: "verdict neutral",
 };
 
-function verdicts(clients: Client[]): HTMLElement {
+function verdicts(clients: Client[], kinds: Verdict[]): HTMLElement {
   return h(
     "div",
     { class: "verdicts" },
-    ...(Object.keys(kVerdicts) as Verdict[]).map((kind) => {
+    ...kinds.map((kind) => {
       const ids = clients.filter((client) => client.verdict === kind).map((client) => client.id);
       const more = ids.length > kListed ? ` and ${ids.length - kListed} more, in the table` : "";
       return h(
         "article",
-        { class: kind === "hit" || kind === "left alone" ? "verdict right" : "verdict" },
+        { class: kLooks[kind] ?? "verdict" },
         h("h4", {}, kVerdicts[kind]),
         h("p", { class: "count" }, String(ids.length)),
         h(
@@ -211,10 +252,10 @@ function clientTable(clients: Client[], findings: Findings): HTMLElement {
       share(client.distorted),
       share(client.estimated),
       share(client.after),
-      client.noisy ? "yes" : "no",
+      client.noisy === undefined ? "–" : client.noisy ? "yes" : "no",
       client.verdict ? kVerdicts[client.verdict].toLowerCase() : "–",
       ...scores.map(([, score]) => {
-        const value = score.by_client[client.id];
+        const value = known(score.by_client[client.id]);
         return value === undefined ? "–" : short(value);
       }),
     ]),

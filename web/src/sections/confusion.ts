@@ -1,8 +1,9 @@
 // Labels against the truth, before and after the method repaired them.
-import { partitionOf, type Run } from "../data";
-import { h, responsive } from "../dom";
+import { partitionOf, type Run, truthUnknown } from "../data";
+import { h, responsive, table, unfold } from "../dom";
 import { percent, plural, whole } from "../format";
 import { heatMap } from "../heat_map";
+import { renew } from "../renew";
 import type { Section } from "../view";
 
 export function confusionSection(): Section {
@@ -20,12 +21,13 @@ export function confusionSection(): Section {
       const confusion = run?.findings?.confusion;
       const names = (run && partitionOf(view.report, run)?.class_names) ?? [];
       if (run === undefined || confusion === undefined) {
-        body.replaceChildren(
-          h("p", { class: "empty" }, "This run directory does not record how labels were confused."),
-        );
+        const why = truthUnknown(run)
+          ? "The true labels of these data are not known."
+          : "This run directory does not record how labels were confused.";
+        renew(body, why, () => [h("p", { class: "empty" }, why)]);
         return;
       }
-      body.replaceChildren(
+      renew(body, [confusion, names, run.summary?.relabel], () => [
         h(
           "div",
           { class: "pair" },
@@ -35,13 +37,17 @@ export function confusionSection(): Section {
             : h("p", { class: "empty" }, "This method repairs no labels."),
         ),
         ...repairFacts(run),
-        h("p", { class: "note" }, "Percent of the samples of each true class, over all clients."),
-      );
+        h(
+          "p",
+          { class: "note" },
+          "Percent of the samples of each true class, over all clients; the tables have the numbers too.",
+        ),
+      ]);
     },
   };
 }
 
-function repairFacts(run: Run): Node[] {
+function repairFacts(run: Run): Element[] {
   const counts = run.summary?.relabel;
   if (counts === undefined) {
     return [];
@@ -86,5 +92,15 @@ function matrix(title: string, counts: number[][], classNames: string[]): HTMLEl
     {},
     h("figcaption", {}, `${title}: ${percent(right / all)} % right`),
     host,
+    unfold(`${title} as a table`, () =>
+      table(
+        `${title}: samples of each true class by label, in brackets the percent of the class`,
+        [{ title: "True class" }, ...names.map((name) => ({ title: name, number: true }))],
+        counts.map((row, i) => [
+          names[i],
+          ...row.map((count, j) => `${whole(count)} (${percent(share(i, j))})`),
+        ]),
+      ),
+    ),
   );
 }

@@ -1,7 +1,8 @@
 // What each method costs: one card per method.
-import { accuracies, costUntil, type Run } from "../data";
+import { accuracies, costUntil, type Run, wholePercent } from "../data";
 import { h } from "../dom";
 import { bytes, percent, seconds, whole } from "../format";
+import { renew } from "../renew";
 import { type Spread, spreadOf } from "../stats";
 import { groups, type Section, type View } from "../view";
 
@@ -26,7 +27,7 @@ const kMeasures: Measure[] = [
 function commonTarget(view: View): number | undefined {
   const best = groups(view).flatMap((group) => group.runs.map((run) => accuracies(run)?.best));
   const reached = best.filter((value): value is number => value !== undefined);
-  return reached.length > 1 ? Math.floor(100 * Math.min(...reached)) / 100 : undefined;
+  return reached.length > 1 ? wholePercent(Math.min(...reached)) : undefined;
 }
 
 export function costSection(): Section {
@@ -52,15 +53,16 @@ export function costSection(): Section {
         });
       }
       const rows = groups(view).map((group) => ({
-        ...group,
+        method: group.method,
+        colour: group.look.colour,
         cells: measures.map((measure) => spreadOf(group.runs, measure.value)),
       }));
       const most = measures.map((_, i) => Math.max(...rows.map((row) => row.cells[i]?.mean ?? 0)));
-      cards.replaceChildren(
-        ...rows.map((row) =>
+      renew(cards, [target, rows], () =>
+        rows.map((row) =>
           h(
             "article",
-            { class: "card", style: `--hue: var(${row.look.colour})` },
+            { class: "card", style: `--hue: var(${row.colour})` },
             h("h3", {}, row.method),
             h(
               "dl",

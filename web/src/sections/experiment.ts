@@ -2,6 +2,7 @@
 import { accuracies, type Json, methods, type Report, type Run } from "../data";
 import { h, table, unfold } from "../dom";
 import { percent, seconds } from "../format";
+import { renew } from "../renew";
 import type { Section } from "../view";
 
 type Flat = Map<string, string>;
@@ -23,25 +24,26 @@ const common = (flats: Flat[]): Flat =>
   new Map([...flats[0]].filter(([key, value]) => flats.every((flat) => flat.get(key) === value)));
 
 export function experimentSection(): Section {
-  const body = h("div");
+  const shared = h("div");
+  const runs = h("div");
   const element = h(
     "section",
     { "aria-labelledby": "experiment" },
     h("h2", { id: "experiment" }, "The experiment"),
-    body,
+    shared,
+    h("div", { class: "runs" }, h("h3", {}, "Runs"), runs),
   );
-  let shown = "";
   return {
     element,
     update({ report }) {
-      // While a run goes on only the list of runs changes; what is unfolded stays so.
       const described = report.runs.filter((run) => run.experiment !== undefined);
-      const key = JSON.stringify(described.map((run) => run.experiment));
-      if (key !== shown) {
-        shown = key;
-        body.replaceChildren(...settings(report, described), h("div"));
-      }
-      body.lastElementChild?.replaceWith(runTable(report));
+      renew(
+        shared,
+        described.map((run) => [run.row, run.column, run.seed, run.experiment]),
+        () => settings(report, described),
+      );
+      const rows = report.runs.map(runRow);
+      renew(runs, rows, () => [runTable(rows)]);
     },
   };
 }
@@ -50,7 +52,8 @@ function settings(report: Report, runs: Run[]): Element[] {
   if (runs.length === 0) {
     return [];
   }
-  const flats = runs.map((run) => flatten(run.experiment!, "", new Map()));
+  // The run has all digits of its seed.
+  const flats = runs.map((run) => flatten({ ...run.experiment, seed: run.seed }, "", new Map()));
   const shared = common(flats);
   return [
     differences(runs, flats, shared),
@@ -62,7 +65,7 @@ function settings(report: Report, runs: Run[]): Element[] {
         return [];
       }
       const parameters = [...common(own)].filter(([key]) => key.startsWith("method."));
-      return [unfold(`Parameters of ${method}`, () => list(new Map(parameters)))];
+      return [unfold(`Parameters of ${method}`, () => list(new Map(parameters)), "on-paper")];
     }),
   ];
 }
@@ -106,45 +109,41 @@ const list = (flat: Flat): HTMLElement =>
     ]),
   );
 
-function runTable(report: Report): HTMLElement {
+function runRow(run: Run): string[] {
   const share = (value: number | undefined) => (value === undefined ? "–" : percent(value));
-  return h(
-    "div",
-    { class: "runs" },
-    h("h3", {}, "Runs"),
-    table(
-      "Runs",
-      [
-        { title: "Directory" },
-        { title: "Method" },
-        { title: "Setting" },
-        { title: "Seed", number: true },
-        { title: "State" },
-        { title: "Rounds", number: true },
-        { title: "Best %", number: true },
-        { title: "Last %", number: true },
-        { title: "Wall time", number: true },
-        { title: "Device" },
-        { title: "Model hash" },
-      ],
-      report.runs.map((run) => {
-        const done = run.history?.round.length ?? 0;
-        const found = accuracies(run);
-        const wall = run.summary?.wall_seconds ?? run.history?.seconds[done - 1];
-        return [
-          run.id.split("/").filter(Boolean).pop() ?? run.id,
-          run.row,
-          run.column || "–",
-          String(run.seed),
-          run.status,
-          run.planned_rounds ? `${done} of ${run.planned_rounds}` : String(done),
-          share(found?.best),
-          share(found?.last),
-          wall === undefined ? "–" : seconds(wall),
-          run.summary ? [run.summary.device, run.summary.precision].filter(Boolean).join(" ") : "–",
-          h("code", {}, run.summary?.model_hash.slice(0, 12) ?? "–"),
-        ];
-      }),
-    ),
-  );
+  const done = run.history?.round.length ?? 0;
+  const found = accuracies(run);
+  const wall = run.summary?.wall_seconds ?? run.history?.seconds[done - 1];
+  return [
+    run.id.split("/").filter(Boolean).pop() ?? run.id,
+    run.row,
+    run.column || "–",
+    run.seed,
+    run.status,
+    run.planned_rounds ? `${done} of ${run.planned_rounds}` : String(done),
+    share(found?.best),
+    share(found?.last),
+    wall === undefined ? "–" : seconds(wall),
+    run.summary ? [run.summary.device, run.summary.precision].filter(Boolean).join(" ") : "–",
+    run.summary?.model_hash.slice(0, 12) ?? "–",
+  ];
 }
+
+const runTable = (rows: string[][]): HTMLElement =>
+  table(
+    "Runs",
+    [
+      { title: "Directory" },
+      { title: "Method" },
+      { title: "Setting" },
+      { title: "Seed", number: true },
+      { title: "State" },
+      { title: "Rounds", number: true },
+      { title: "Best %", number: true },
+      { title: "Last %", number: true },
+      { title: "Wall time", number: true },
+      { title: "Device" },
+      { title: "Model hash" },
+    ],
+    rows.map((cells) => [...cells.slice(0, -1), h("code", {}, cells[cells.length - 1])]),
+  );

@@ -1,8 +1,9 @@
 // Who holds what: classes against clients.
-import { type Partition, partitionOf } from "../data";
-import { h, responsive, segmented } from "../dom";
+import { type Partition, partitionOf, truthUnknown } from "../data";
+import { h, responsive, segmented, table, unfold } from "../dom";
 import { plural, whole } from "../format";
 import { heatMap } from "../heat_map";
+import { renew } from "../renew";
 import type { Section } from "../view";
 
 type Labels = "true_classes" | "given_classes";
@@ -20,46 +21,49 @@ function chosen(count: number): number[] {
 export function partitionSection(): Section {
   let labels: Labels = "true_classes";
   let partition: Partition | undefined;
+  let judged = true; // is it known who is noisy?
   const body = h("div");
-  const draw = (): void => {
-    body.replaceChildren(
+  const draw = (): void =>
+    renew(body, [partition, labels, judged], () => [
       partition
-        ? partitionFigure(partition, labels)
+        ? partitionFigure(partition, judged ? labels : "given_classes", judged)
         : h("p", { class: "empty" }, "This run directory does not record its partition."),
-    );
-  };
+    ]);
+  const controls = h(
+    "div",
+    { class: "controls" },
+    segmented(
+      "Labels counted",
+      [
+        { value: "true_classes", text: "True labels" },
+        { value: "given_classes", text: "Given labels" },
+      ],
+      labels,
+      (value) => {
+        labels = value;
+        draw();
+      },
+    ),
+  );
   const element = h(
     "section",
     { "aria-labelledby": "partition" },
     h("h3", { id: "partition" }, "Partition"),
-    h(
-      "div",
-      { class: "controls" },
-      segmented(
-        "Labels counted",
-        [
-          { value: "true_classes", text: "True labels" },
-          { value: "given_classes", text: "Given labels" },
-        ],
-        labels,
-        (value) => {
-          labels = value;
-          draw();
-        },
-      ),
-    ),
+    controls,
     body,
   );
   return {
     element,
     update(view) {
       partition = view.subject && partitionOf(view.report, view.subject);
+      judged = !truthUnknown(view.subject);
+      controls.hidden = !judged;
       draw();
     },
   };
 }
 
-function partitionFigure(partition: Partition, labels: Labels): HTMLElement {
+function partitionFigure(partition: Partition, labels: Labels, judged: boolean): HTMLElement {
   const { clients } = partition;
   const drawn = chosen(clients.length);
   const most = Math.max(1, ...clients.map((client) => Math.max(...client[labels])));
@@ -77,7 +81,7 @@ function partitionFigure(partition: Partition, labels: Labels): HTMLElement {
         }),
         cellText: (row, column) => String(clients[drawn[column]][labels][row] || ""),
         rowTitle: "class",
-        columnTitle: "client (bold: noisy)",
+        columnTitle: judged ? "client (bold: noisy)" : "client",
         mark: (column) => clients[drawn[column]].noisy,
       },
       width,
@@ -85,6 +89,7 @@ function partitionFigure(partition: Partition, labels: Labels): HTMLElement {
     ),
   );
   const noisy = clients.filter((client) => client.noisy).length;
+  const truth = judged ? `${noisy} of the clients are noisy` : "which of them are noisy is not known";
   const left = drawn.length < clients.length ? ` Drawn: ${drawn.length} of them, evenly chosen.` : "";
   return h(
     "figure",
@@ -94,8 +99,27 @@ function partitionFigure(partition: Partition, labels: Labels): HTMLElement {
       "p",
       { class: "note" },
       `${partition.data}: ${whole(partition.train)} training samples over ${plural(clients.length, "client")}, ` +
-        `${whole(Math.min(...sizes))} to ${whole(Math.max(...sizes))} each; ${noisy} of the clients are noisy. ` +
+        `${whole(Math.min(...sizes))} to ${whole(Math.max(...sizes))} each; ${truth}. ` +
         `The deepest colour is ${plural(most, "sample")}.${left}`,
     ),
+    unfold("Partition as a table", () => partitionTable(partition, labels, judged), "screen-only"),
   );
 }
+
+// All clients, also those that were not drawn.
+const partitionTable = (partition: Partition, labels: Labels, judged: boolean): HTMLElement =>
+  table(
+    labels === "true_classes" ? "Samples by client and true class" : "Samples by client and label",
+    [
+      { title: "Client" },
+      { title: "Truly noisy" },
+      { title: "Samples", number: true },
+      ...partition.class_names.map((name) => ({ title: name, number: true })),
+    ],
+    partition.clients.map((client, id) => [
+      String(id),
+      judged ? (client.noisy ? "yes" : "no") : "–",
+      whole(client.samples),
+      ...client[labels].map(whole),
+    ]),
+  );

@@ -2,6 +2,7 @@
 import { accuracies, type Run } from "../data";
 import { type Column, h, table } from "../dom";
 import { percentSpread } from "../format";
+import { renew } from "../renew";
 import { type Spread, spreadOf } from "../stats";
 import { groups, type Section, type View } from "../view";
 
@@ -37,14 +38,33 @@ export function resultsSection(): Section {
         "best round, chosen on the test set, and so optimistic: read it beside last.",
     ),
   );
-  return { element, update: (view) => body.replaceChildren(resultTable(view)) };
+  return {
+    element,
+    update(view) {
+      const rows = rowsOf(view);
+      renew(body, rows, () => [resultTable(rows)]);
+    },
+  };
 }
 
-function resultTable(view: View): HTMLElement {
-  const rows = groups(view).map((group) => ({
-    ...group,
-    cells: kMeasures.map((measure) => spreadOf(group.runs, measure.value)),
+interface Row {
+  method: string;
+  colour: string;
+  isRival: boolean;
+  cells: (Spread | undefined)[];
+  done: string;
+}
+
+const rowsOf = (view: View): Row[] =>
+  groups(view).map(({ method, runs, look, isRival }) => ({
+    method,
+    colour: look.colour,
+    isRival,
+    cells: kMeasures.map((measure) => spreadOf(runs, measure.value)),
+    done: `${runs.filter((run) => run.status === "finished").length} of ${runs.length}`,
   }));
+
+function resultTable(rows: Row[]): HTMLElement {
   const used = kMeasures.map((_, i) => i < 3 || rows.some((row) => row.cells[i] !== undefined));
   const best = kMeasures.map((_, i) =>
     Math.max(...rows.filter((row) => row.isRival).map((row) => row.cells[i]?.mean ?? -1)),
@@ -58,17 +78,17 @@ function resultTable(view: View): HTMLElement {
   return table(
     "Results by method",
     columns,
-    rows.map(({ method, runs, look, cells }) => [
+    rows.map(({ method, colour, cells, done }) => [
       h(
         "span",
         { class: "method" },
-        h("span", { class: "swatch", style: `background: var(${look.colour})` }),
+        h("span", { class: "swatch", style: `background: var(${colour})` }),
         method,
       ),
       ...cells
         .map((cell, i) => cellText(cell, several && cell?.mean === best[i]))
         .filter((_, i) => used[i]),
-      `${runs.filter((run) => run.status === "finished").length} of ${runs.length}`,
+      done,
     ]),
   );
 }

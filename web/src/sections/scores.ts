@@ -1,8 +1,9 @@
 // The numbers by which a method tells clients apart: their distribution over truly clean and truly
 // noisy clients, with two normal distributions fitted to all of them.
-import { partitionOf, type Score } from "../data";
+import { isNumber, partitionOf, type Score, truthUnknown } from "../data";
 import { h, responsive, svg } from "../dom";
 import { plural, short } from "../format";
+import { renew } from "../renew";
 import { histogram, normalDensity } from "../stats";
 import type { Section } from "../view";
 
@@ -39,18 +40,26 @@ export function scoresSection(): Section {
       const scores = Object.entries(view.subject?.findings?.scores ?? {});
       element.hidden = scores.length === 0;
       const partition = view.subject && partitionOf(view.report, view.subject);
-      const noisy = (id: string) => partition?.clients[Number(id)]?.noisy;
-      body.replaceChildren(...scores.map(([name, score]) => scoreFigure(name, score, noisy)));
+      const truth = truthUnknown(view.subject) ? [] : (partition?.clients ?? []).map((one) => one.noisy);
+      renew(body, [scores, truth], () =>
+        scores.map(([name, score], i) =>
+          scoreFigure(`clip-${i}`, name, score, (id) => truth[Number(id)]),
+        ),
+      );
     },
   };
 }
 
+// `clip` is an id of its own; a method may call its scores anything.
 function scoreFigure(
+  clip: string,
   name: string,
   score: Score,
   noisy: (id: string) => boolean | undefined,
 ): HTMLElement {
-  const entries = Object.entries(score.by_client);
+  const entries = Object.entries(score.by_client).filter((entry): entry is [string, number] =>
+    isNumber(entry[1]),
+  );
   const values = (truth: boolean | undefined) =>
     entries.filter(([id]) => noisy(id) === truth).map(([, value]) => value);
   const groups = [
@@ -60,13 +69,13 @@ function scoreFigure(
   ].filter((group) => group.values.length > 0);
   const host = h("div", { class: "picture" });
   if (groups.length > 0) {
-    responsive(host, (width) => scoreChart(name, groups, score, width));
+    responsive(host, (width) => scoreChart(clip, name, groups, score, width));
   }
   const facts = [
     plural(entries.length, "client"),
-    score.correlation_with_noise !== undefined &&
+    score.correlation_with_noise != null &&
       `correlation with the noise ${score.correlation_with_noise.toFixed(2)}`,
-    score.roc_area !== undefined && `ROC area ${score.roc_area.toFixed(2)}`,
+    score.roc_area != null && `ROC area ${score.roc_area.toFixed(2)}`,
   ];
   return h(
     "figure",
@@ -84,6 +93,7 @@ function scoreFigure(
 }
 
 function scoreChart(
+  clip: string,
   name: string,
   groups: { look: string; values: number[] }[],
   score: Score,
@@ -111,7 +121,6 @@ function scoreChart(
     return svg("path", { class: group.look, d: d.join("") });
   });
   const end = found.start + bins * found.width;
-  const clip = `clip-${name}`;
   const picture = svg(
     "svg",
     {

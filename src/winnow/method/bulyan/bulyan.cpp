@@ -13,6 +13,16 @@ void Bulyan::declare(Params& params) {
       .source("ours: the least that makes a difference to the mean");
 }
 
+// spec: baselines 12
+void Bulyan::check_models(const ModelCount& count) const {
+  if (count.models < fewest()) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("{}: expected at least the {} models that {} needs", count.said,
+                            fewest(), count.who),
+                fmt::format("{} or lower byzantine", count.cure));
+  }
+}
+
 void Bulyan::play(std::int64_t round, Server& server) {
   BaseMethod::play(round, server);
   server.notes["selected"] = selected_;
@@ -20,22 +30,26 @@ void Bulyan::play(std::int64_t round, Server& server) {
 
 State Bulyan::finish() {
   const HeldModels held = held_.take();
-  if (held.size() < 4 * byzantine_ + 3) {
+  if (held.size() < fewest()) {
     throw Error(
         ErrorKind::run,
         fmt::format("bulyan needs {} models to withstand byzantine = {} bad ones, and got {}",
-                    4 * byzantine_ + 3, byzantine_, held.size()),
-        "raise federation.fraction or lower method.byzantine");
+                    fewest(), byzantine_, held.size()),
+        "raise federation.fraction or lower byzantine");
   }
   const std::vector<std::int64_t> places =
       bulyan_selection(squared_distances(held.models()), byzantine_);
   selected_ = held.clients_at(places);
   std::vector<State> models;
+  std::vector<double> samples;
   for (const std::int64_t place : places) {
     models.push_back(held.models()[static_cast<std::size_t>(place)]);
+    samples.push_back(held.samples()[static_cast<std::size_t>(place)]);
   }
   const std::int64_t keep = static_cast<std::int64_t>(models.size()) - 2 * byzantine_;
-  return mean_around_median(models, keep).to(held.device());
+  State next = mean_around_median(models, keep);
+  average_counters(models, samples, next);  // spec: baselines 0.1
+  return next.to(held.device());
 }
 
 MethodInfo bulyan_info() {

@@ -13,6 +13,11 @@ namespace winnow {
 class Bulyan : public HoldingMethod {
  public:
   void declare(Params& params) override;
+  void check(const Setting& setting) const override {
+    check_models(whole_round(setting, "bulyan"));
+  }
+  // Fewer than 4 f + 3 are refused.
+  void check_models(const ModelCount& count) const override;
   // Notes `selected`, the clients in the order of selection.
   void play(std::int64_t round, Server& server) override;
   // Throws Error(kind run) when there are fewer than 4 f + 3 models.
@@ -20,6 +25,8 @@ class Bulyan : public HoldingMethod {
   bool weighs() const override { return false; }
 
  private:
+  std::int64_t fewest() const { return 4 * byzantine_ + 3; }
+
   std::int64_t byzantine_ = 1;
   std::vector<std::int64_t> selected_;
 };

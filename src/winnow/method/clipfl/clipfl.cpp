@@ -65,6 +65,26 @@ void ClipFL::check(const Setting& setting) const {
                 "the paper sets it to the share of noisy clients");
   }
   base_->check(setting);
+  check_fusions(setting);
+}
+
+void ClipFL::check_fusions(const Setting& setting) const {
+  const std::string who = fmt::format("base {}", base_.name());
+  if (fuse_ == "kept") {
+    base_->check_models({.models = std::min(keep_, participants(setting.fraction, setting.clients)),
+                         .said = fmt::format("method.keep = {}", keep_),
+                         .who = who,
+                         .cure = "raise method.keep"});
+  }
+  if (pre_rounds_ < setting.rounds) {
+    const std::int64_t left =
+        participants(setting.fraction, setting.clients - prune_count(setting.clients));
+    base_->check_models(
+        {.models = left,
+         .said = fmt::format("method.prune = {}, which leaves {} clients in a round", prune_, left),
+         .who = who,
+         .cure = "lower method.prune, raise federation.fraction"});
+  }
 }
 
 std::unique_ptr<ClientSide> ClipFL::client_side() const {

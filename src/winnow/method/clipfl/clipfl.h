@@ -21,6 +21,8 @@ class ClipFL : public Method {
  public:
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
+  bool needs_features() const override { return base_->needs_features(); }
+  std::int64_t projection() const override { return base_->projection(); }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Schema> schemas() const override;
   void play(std::int64_t round, Server& server) override;
@@ -31,6 +33,8 @@ class ClipFL : public Method {
 
  private:
   std::int64_t prune_count(std::int64_t clients) const;
+  // Asks the base whether it can fuse what a round of phase I and one of phase III leave it.
+  void check_fusions(const Setting& setting) const;
   void prune(Server& server);
   // The clients a round may choose from, ascending.
   std::vector<std::int64_t> remaining(const Fleet& fleet) const;

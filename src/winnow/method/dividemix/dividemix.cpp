@@ -14,7 +14,8 @@
 namespace winnow {
 namespace {
 
-// Remembers which samples the first network took for clean in the last epoch.
+// Remembers the split the first network trained on in the last epoch: what the second took for
+// clean.
 class DivideMixClient final : public ClientSide {
  public:
   explicit DivideMixClient(const DivideMixOptions& options) : options_(options) {}

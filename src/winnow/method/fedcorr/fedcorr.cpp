@@ -57,6 +57,12 @@ void FedCorr::declare(Params& params) {
   params.add("base", base_, "the base method of stage 3").source("paper: FedAvg");
 }
 
+void FedCorr::check(const Setting& setting) const {
+  Setting own = setting;
+  own.rounds = rounds(setting);
+  base_->check(own);
+}
+
 std::int64_t FedCorr::rounds(const Setting& setting) const {
   return fedcorr::Schedule(options_, setting.clients).rounds();
 }

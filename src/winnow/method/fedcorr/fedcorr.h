@@ -22,9 +22,11 @@ namespace winnow {
 class FedCorr final : public Method {
  public:
   void declare(Params& params) override;
-  void check(const Setting& setting) const override { base_->check(setting); }
+  void check(const Setting& setting) const override;
+  bool needs_features() const override { return base_->needs_features(); }
   // Its own number, whatever the experiment says.
   std::int64_t rounds(const Setting& setting) const override;
+  std::int64_t projection() const override { return base_->projection(); }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Schema> schemas() const override;
   void play(std::int64_t round, Server& server) override;

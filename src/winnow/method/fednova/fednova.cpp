@@ -11,6 +11,7 @@ namespace winnow {
 namespace {
 
 constexpr const char* kVelocity = "fednova.velocity";
+constexpr const char* kRound = "fednova.round";
 
 class NovaClient : public ClientSide {
  public:
@@ -18,8 +19,7 @@ class NovaClient : public ClientSide {
 
   Message handle(const Message& task, ClientContext& context) const override {
     const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
-    const double pull = mu_ * context.options().lr *
-                        std::pow(context.options().lr_decay, static_cast<double>(round));
+    const double pull = mu_ * lr_in(context.options(), round);
     if (pull > 1.0) {
       throw Error(
           ErrorKind::experiment,
@@ -29,12 +29,10 @@ class NovaClient : public ClientSide {
     TrainOutcome outcome = context.train(task.get<State>("model"), round, {.proximal = mu_});
     Message reply("train_done");
     reply.set("model", std::move(outcome.state))
-        .set("samples", static_cast<std::uint32_t>(context.size()));
+        .set("samples", static_cast<std::uint32_t>(context.size()))
+        .set("a", amount_of_steps(outcome.steps, context.options().momentum, pull));
     if (mu_ > 0.0) {
-      reply.set("a", proximal_steps(outcome.steps, pull))
-          .set("tau", static_cast<std::uint32_t>(outcome.steps));
-    } else {
-      reply.set("a", momentum_steps(outcome.steps, context.options().momentum));
+      reply.set("tau", static_cast<std::uint32_t>(outcome.steps));
     }
     return reply;
   }
@@ -45,20 +43,17 @@ class NovaClient : public ClientSide {
 
 }  // namespace
 
-double momentum_steps(std::int64_t steps, double momentum) {
-  double coefficient = 0.0;
-  double amount = 0.0;
-  for (std::int64_t step = 0; step < steps; ++step) {
-    coefficient = momentum * coefficient + 1.0;
-    amount += coefficient;
+double amount_of_steps(std::int64_t steps, double momentum, double pull) {
+  if (steps <= 0) {
+    return 0.0;
   }
-  return amount;
-}
-
-double proximal_steps(std::int64_t steps, double pull) {
-  double amount = 0.0;
-  for (std::int64_t step = 0; step < steps; ++step) {
-    amount = (1.0 - pull) * amount + 1.0;
+  double speed = 1.0;
+  double reach = 1.0;
+  double amount = 1.0;
+  for (std::int64_t step = 1; step < steps; ++step) {
+    speed = momentum * speed - pull * reach;
+    reach += speed;
+    amount += std::abs(reach);
   }
   return amount;
 }
@@ -101,11 +96,19 @@ std::vector<Schema> FedNova::schemas() const {
   return schemas;
 }
 
+std::vector<std::int64_t> FedNova::select(std::span<const std::int64_t> pool, std::int64_t count,
+                                          std::int64_t round, Server& server) {
+  round_ = round;
+  lr_decay_ = server.setting.lr_decay;
+  return BaseMethod::select(pool, count, round, server);
+}
+
 void FedNova::begin(const State& global) {
   BaseMethod::begin(global);
   start_ = global.parameters().to(at::kDouble);
   shift_ = at::zeros_like(start_);
-  weight_ = shrink_ = stretch_ = 0.0;
+  weight_ = shrink_ = stretch_ = amount_ = 0.0;
+  alike_ = true;
 }
 
 void FedNova::add(const Upload& upload) {
@@ -119,6 +122,8 @@ void FedNova::add(const Upload& upload) {
     return;
   }
   BaseMethod::add(upload);
+  amount_ = amount_ == 0.0 ? amount : amount_;
+  alike_ = alike_ && amount == amount_;
   const double weight = upload.weight();
   shift_.add_(start_ - upload.model().parameters(), weight / amount);
   weight_ += weight;
@@ -128,32 +133,42 @@ void FedNova::add(const Upload& upload) {
 
 State FedNova::finish() {
   State next = BaseMethod::finish();  // buffers are averaged; throws when nobody contributed
-  at::Tensor step;
-  if (literal_) {
-    step = shift_ / shrink_;
-  } else {
-    step = shift_ * (stretch_ / weight_ / weight_);
+  // Equal amounts cancel: this is FedAvg bit for bit, from which w - (w - mean) could differ by
+  // rounding.
+  const bool plain = alike_ && (literal_ || mu_ == 0.0) && server_momentum_ == 0.0;
+  if (!plain) {
+    next.parameters().copy_(start_ - (server_momentum_ > 0.0 ? carried_on(step()) : step()));
   }
-  if (server_momentum_ > 0.0) {
-    // The paper's b times the client's learning rate, which cancels while that rate is constant.
-    velocity_ = velocity_.defined() ? velocity_.to(step.device()) * server_momentum_ + step : step;
-    step = velocity_;
-  }
-  next.parameters().copy_(start_ - step);
   start_.reset();
   shift_.reset();
   return next;
 }
 
+at::Tensor FedNova::step() const {
+  return literal_ ? shift_ / shrink_ : shift_ * (stretch_ / weight_ / weight_);
+}
+
+at::Tensor FedNova::carried_on(const at::Tensor& step) {
+  // The velocity is the paper's b times the clients' learning rate, and b divides every step by the
+  // rate of its round: what is left of it shrinks as that rate does.
+  const double left =
+      server_momentum_ * std::pow(lr_decay_, static_cast<double>(round_ - velocity_round_));
+  velocity_ = velocity_.defined() ? velocity_.to(step.device()) * left + step : step;
+  velocity_round_ = round_;
+  return velocity_;
+}
+
 void FedNova::save(Archive& archive) const {
   if (velocity_.defined()) {
     archive.tensors[kVelocity] = velocity_;
+    archive.values[kRound] = velocity_round_;
   }
 }
 
 void FedNova::load(const Archive& archive) {
   const auto saved = archive.tensors.find(kVelocity);
   velocity_ = saved == archive.tensors.end() ? at::Tensor() : saved->second;
+  velocity_round_ = archive.values.value(kRound, std::int64_t{0});
 }
 
 MethodInfo fednova_info() {

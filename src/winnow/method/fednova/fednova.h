@@ -9,12 +9,11 @@
 
 namespace winnow {
 
-// What `steps` of SGD with momentum amount to: the sum of the coefficients with which the gradients
-// enter the displacement. c <- momentum*c + 1, a <- a + c; without momentum the number of steps.
-double momentum_steps(std::int64_t steps, double momentum);
-
-// The same for plain SGD with a proximal pull: a <- (1 - pull)*a + 1, where `pull` is lr * mu.
-double proximal_steps(std::int64_t steps, double pull);
+// What `steps` of SGD amount to: the sum of the absolute coefficients with which the gradients
+// enter the displacement, their number for plain SGD. `pull` is lr * mu of a proximal term. How far
+// a gradient has carried the model, d, and how fast it still does, u, follow u <- momentum*u -
+// pull*d, d <- d + u from 1 on; the sum is that of all |d|.
+double amount_of_steps(std::int64_t steps, double momentum, double pull = 0.0);
 
 // Replies carry `a`, what the client's steps amount to, and with a proximal term `tau`, their
 // number.
@@ -24,6 +23,9 @@ class FedNova : public BaseMethod {
   void check(const Setting& setting) const override;
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Schema> schemas() const override;
+  // FedAvg's; it is where a round begins, so it takes down what the velocity has to know of it.
+  std::vector<std::int64_t> select(std::span<const std::int64_t> pool, std::int64_t count,
+                                   std::int64_t round, Server& server) override;
   void begin(const State& global) override;
   // An upload of a client that took no step is passed over.
   void add(const Upload& upload) override;
@@ -32,6 +34,11 @@ class FedNova : public BaseMethod {
   void load(const Archive& archive) override;
 
  private:
+  // What the parameters move by, w - w_next.
+  at::Tensor step() const;
+  // Adds what is left of the server's momentum to a step, and keeps it.
+  at::Tensor carried_on(const at::Tensor& step);
+
   double mu_ = 0.0;
   double server_momentum_ = 0.0;
   bool literal_ = false;
@@ -42,8 +49,14 @@ class FedNova : public BaseMethod {
   double weight_ = 0.0;   // sum u_k
   double shrink_ = 0.0;   // sum u_k / a_k
   double stretch_ = 0.0;  // sum u_k a_k; with a proximal term sum u_k tau_k
+  double amount_ = 0.0;   // the first a_k
+  bool alike_ = true;     // all a_k are equal
+  std::int64_t round_ = 0;
+  double lr_decay_ = 1.0;
 
-  at::Tensor velocity_;  // of the server's momentum, double; lasts between rounds
+  // Of the server's momentum, double, and the round that moved by it; lasts between rounds.
+  at::Tensor velocity_;
+  std::int64_t velocity_round_ = 0;
 };
 
 MethodInfo fednova_info();

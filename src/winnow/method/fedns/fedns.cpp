@@ -90,8 +90,7 @@ void FedNS::declare_score(Params& params) {
       .source("the code sends them");
 }
 
-void FedNS::check(const Setting& setting) const {
-  base_->check(setting);
+void FedNS::check_base(const Setting& setting) const {
   if (!base_->weighs()) {
     throw Error(ErrorKind::experiment,
                 fmt::format("method.base = \"{}\": FedNS weighs clients, and {} gives all models "
@@ -105,6 +104,21 @@ void FedNS::check(const Setting& setting) const {
                             base_.name()),
                 "leave trim_literal out");
   }
+  if (trim_literal_) {
+    return;  // the base's rule is never used
+  }
+  base_->check(setting);
+  if (flags_ == Flags::scores) {
+    base_->check_models({.models = participants(first_round_fraction_, setting.clients),
+                         .said = fmt::format("method.first_round_fraction = {} of {} clients",
+                                             first_round_fraction_, setting.clients),
+                         .who = fmt::format("base {}", base_.name()),
+                         .cure = "change method.first_round_fraction"});
+  }
+}
+
+void FedNS::check(const Setting& setting) const {
+  check_base(setting);
   if (rule_.layer.empty() || setting.layout == nullptr) {
     return;
   }

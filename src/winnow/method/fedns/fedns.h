@@ -31,6 +31,8 @@ class FedNS final : public Method {
 
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
+  bool needs_features() const override { return rule_.layer.empty() || base_->needs_features(); }
+  std::int64_t projection() const override { return base_->projection(); }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Schema> schemas() const override;
   void play(std::int64_t round, Server& server) override;
@@ -40,6 +42,7 @@ class FedNS final : public Method {
 
  private:
   void declare_score(Params& params);
+  void check_base(const Setting& setting) const;
   // Who of the chosen is to score in this round.
   std::set<std::int64_t> scorers(const std::vector<std::int64_t>& chosen) const;
   void note_score(const Upload& upload, Json& notes);

@@ -21,6 +21,7 @@ class FedRN : public Method {
  public:
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
+  bool needs_features() const override { return client_.finetune && neighbours_ > 0; }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Schema> schemas() const override;
   void play(std::int64_t round, Server& server) override;

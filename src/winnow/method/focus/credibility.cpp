@@ -32,18 +32,27 @@ std::vector<double> credibility(std::span<const double> mutual, double alpha) {
   return shares;
 }
 
+std::vector<double> credited_samples(std::span<const double> samples,
+                                     std::span<const double> credibility) {
+  std::vector<double> weights(samples.begin(), samples.end());
+  const double most =
+      credibility.empty() ? 0.0 : *std::max_element(credibility.begin(), credibility.end());
+  if (!(most > 0.0)) {
+    return weights;
+  }
+  for (std::size_t k = 0; k < weights.size(); ++k) {
+    weights[k] *= credibility[k] / most;
+  }
+  if (std::accumulate(weights.begin(), weights.end(), 0.0) > 0.0) {
+    return weights;
+  }
+  return {samples.begin(), samples.end()};
+}
+
 std::vector<double> credit_weights(std::span<const double> samples,
                                    std::span<const double> credibility) {
-  std::vector<double> weights;
-  weights.reserve(samples.size());
-  for (std::size_t k = 0; k < samples.size(); ++k) {
-    weights.push_back(samples[k] * credibility[k]);
-  }
-  double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  if (!(total > 0.0)) {
-    weights.assign(samples.begin(), samples.end());
-    total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  }
+  std::vector<double> weights = credited_samples(samples, credibility);
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (total > 0.0) {
     divide(weights, total);
   }

@@ -12,8 +12,12 @@ namespace winnow {
 // their number minus one; of a single client it is 0. Losses must be finite.
 std::vector<double> credibility(std::span<const double> mutual, double alpha);
 
-// W_k = n_k C_k / sum_j n_j C_j. Where that would divide by zero, as for a single client, the
-// shares of the samples.
+// What each model weighs, n_k C_k / max_j C_j: for equal credibility exactly the samples. Where no
+// weight would be left, as for a single client, the samples too.
+std::vector<double> credited_samples(std::span<const double> samples,
+                                     std::span<const double> credibility);
+
+// The shares of these weights, W_k = n_k C_k / sum_j n_j C_j.
 std::vector<double> credit_weights(std::span<const double> samples,
                                    std::span<const double> credibility);
 

@@ -97,16 +97,26 @@ void Focus::play(std::int64_t round, Server& server) {
   measure(candidates, server, rejected);
   note_replies(round, chosen, rejected, server.notes);
 
-  std::ranges::sort(candidates, {}, &Candidate::client);
-  const std::vector<double> weights = weigh(candidates);
-  WeightedMean mean;
-  std::vector<std::int64_t> weighed;
-  for (std::size_t k = 0; k < candidates.size(); ++k) {
-    mean.add(candidates[k].model, weights[k]);
-    weighed.push_back(candidates[k].client);
+  const std::vector<double> credible = believe(candidates);
+  std::vector<double> samples;
+  for (const Candidate& candidate : candidates) {
+    samples.push_back(candidate.samples);
   }
-  server.notes["weighed"] = weighed;
-  server.notes["weights"] = weights;
+  // In the order and, where credibility is equal, with the weights of FedAvg, so in its bits.
+  const std::vector<double> credited = credited_samples(samples, credible);
+  const std::vector<double> weights = credit_weights(samples, credible);
+  WeightedMean mean;
+  std::map<std::int64_t, double> counted;
+  for (std::size_t k = 0; k < candidates.size(); ++k) {
+    mean.add(candidates[k].model, credited[k]);
+    counted[candidates[k].client] = weights[k];
+  }
+  server.notes["weighed"] = Json::array();
+  server.notes["weights"] = Json::array();
+  for (const auto& [client, weight] : counted) {
+    server.notes["weighed"].push_back(client);
+    server.notes["weights"].push_back(weight);
+  }
   server.global = mean.finish();
 }
 
@@ -152,23 +162,21 @@ void Focus::measure(std::vector<Candidate>& candidates, const Server& server,
   });
 }
 
-std::vector<double> Focus::weigh(const std::vector<Candidate>& candidates) {
+std::vector<double> Focus::believe(const std::vector<Candidate>& candidates) {
   std::vector<std::int64_t> clients;
-  std::vector<double> samples;
   std::vector<double> mutual;
   for (const Candidate& candidate : candidates) {
     clients.push_back(candidate.client);
-    samples.push_back(candidate.samples);
     mutual.push_back(candidate.mutual);
   }
   const std::vector<double> now = credibility(mutual, alpha_);
-  std::vector<double> weights =
-      credit_weights(samples, lagged_ ? credibility(losses_before(clients, mutual_), alpha_) : now);
+  std::vector<double> credible =
+      lagged_ ? credibility(losses_before(clients, mutual_), alpha_) : now;
   for (std::size_t k = 0; k < clients.size(); ++k) {
     mutual_[clients[k]] = mutual[k];
     credibility_[clients[k]] = now[k];
   }
-  return weights;
+  return credible;
 }
 
 Findings Focus::findings() const {

@@ -43,8 +43,8 @@ class Focus final : public Method {
   // Adds the losses on the validation set and removes the candidates that have none.
   static void measure(std::vector<Candidate>& candidates, const Server& server,
                       std::vector<std::int64_t>& rejected);
-  // What each candidate's model counts; remembers their losses and credibility.
-  std::vector<double> weigh(const std::vector<Candidate>& candidates);
+  // How far each candidate is believed in this round; remembers their losses and credibility.
+  std::vector<double> believe(const std::vector<Candidate>& candidates);
 
   double alpha_ = 1.0;
   bool lagged_ = false;

@@ -4,7 +4,9 @@ namespace winnow {
 
 State Median::finish() {
   const HeldModels held = held_.take();
-  return coordinate_median(held.models()).to(held.device());
+  State next = coordinate_median(held.models());
+  average_counters(held.models(), held.samples(), next);  // spec: baselines 0.1
+  return next.to(held.device());
 }
 
 MethodInfo median_info() {

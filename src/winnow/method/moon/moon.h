@@ -14,6 +14,8 @@ class Moon final : public BaseMethod {
   explicit Moon(double mu = 1.0, double tau = 0.5) : mu_(mu), tau_(tau) {}
 
   void declare(Params& params) override;
+  bool needs_features() const override { return true; }
+  std::int64_t projection() const override { return 256; }  // spec: baselines 8
   std::unique_ptr<ClientSide> client_side() const override;
 
  private:

@@ -16,6 +16,7 @@ namespace winnow {
 class Rofl final : public Method {
  public:
   void declare(Params& params) override { rofl::declare(options_, params); }
+  bool needs_features() const override { return true; }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Schema> schemas() const override;
   // Parameters become the plain mean, running statistics the mean by samples. Throws Error(kind

@@ -16,9 +16,20 @@ void TrimmedMean::declare(Params& params) {
       .source("spec baselines 9, FedNS's code");
 }
 
+// spec: baselines 9
+void TrimmedMean::check_models(const ModelCount& count) const {
+  const std::int64_t per_end = trimmed_per_end(trim_, count.models);
+  if (2 * per_end >= count.models) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("{}: {} drops {} of {} models at each end, which leaves none",
+                            count.said, count.who, per_end, count.models),
+                fmt::format("{} or lower trim", count.cure));
+  }
+}
+
 void TrimmedMean::add(const Upload& upload) {
   if (upload.factor > 0.0) {
-    held_.add(upload.client, upload.model(), upload.factor);
+    held_.add(upload.client, upload.model(), upload.factor, upload.samples);
   }
 }
 
@@ -31,7 +42,9 @@ State TrimmedMean::finish() {
                             per_end, held.size()),
                 "lower trim or raise federation.fraction");
   }
-  return trimmed_mean(held.models(), held.weights(), per_end).to(held.device());
+  State next = trimmed_mean(held.models(), held.weights(), per_end);
+  average_counters(held.models(), held.samples(), next);  // spec: baselines 0.1
+  return next.to(held.device());
 }
 
 MethodInfo trimmed_mean_info() {

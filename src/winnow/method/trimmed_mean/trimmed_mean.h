@@ -15,6 +15,11 @@ class TrimmedMean : public HoldingMethod {
   explicit TrimmedMean(double trim = 0.2) : trim_(trim) {}
 
   void declare(Params& params) override;
+  void check(const Setting& setting) const override {
+    check_models(whole_round(setting, "trimmed_mean"));
+  }
+  // Refused is a number of which trimming leaves none.
+  void check_models(const ModelCount& count) const override;
   void add(const Upload& upload) override;
   // Throws Error(kind run) when nothing was added or trimming leaves no value.
   State finish() override;
