@@ -192,8 +192,9 @@ TEST_P(GpuMethod, RunsAsOnTheCpu) {
 }
 
 std::vector<std::string> method_names() {
+  const Registry registry = builtin_methods();
   std::vector<std::string> names;
-  for (const MethodInfo& info : builtin_methods().all()) {
+  for (const MethodInfo& info : registry.all()) {
     names.push_back(info.name);
   }
   return names;
