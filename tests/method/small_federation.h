@@ -46,6 +46,23 @@ inline std::vector<std::string> round_hashes(Method& method,
   return hashes;
 }
 
+// What a method of two models notes in a round with one client, which returns what it got.
+inline Json notes_of_twins(Method& method, std::int64_t round) {
+  FakeFleet fleet({5}, [](std::int64_t, const Message& task) {
+    return Message("train_done")
+        .set("model", task.get<State>("model"))
+        .set("second", task.get<State>("second"))
+        .set("samples", std::uint32_t{5});
+  });
+  const Setting setting{.seed = 4, .rounds = 9, .clients = 1, .fraction = 1.0, .classes = 3};
+  State global = state_of({1});
+  Json notes = Json::object();
+  Server server{setting, fleet, global, notes};
+  server.initial = [](std::uint64_t) { return state_of({2}); };
+  method.play(round, server);
+  return notes;
+}
+
 // What one round of a method sends over two clients of five samples each that return the model they
 // got: 3 parameters, a buffer and a counter.
 struct SentInARound {

@@ -4,23 +4,18 @@
 #include <algorithm>
 
 #include "winnow/base/error.h"
-#include "winnow/base/files.h"
 #include "winnow/base/text.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
 #include "winnow/report/table.h"
 #include "winnow/run/metrics.h"
 #include "winnow/run/runner.h"
+#include "winnow/run/sweep.h"
 
 namespace winnow {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void damaged(const fs::path& path, const Json::exception& error) {
-  throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
-              "give the sweep command again to write it anew");
-}
 
 // Adds to the summary of a finished run what it took to reach each target.
 void add_costs(const fs::path& directory, const std::vector<std::string>& metrics, Json& summary) {
@@ -35,48 +30,11 @@ void add_costs(const fs::path& directory, const std::vector<std::string>& metric
   }
 }
 
-Json read_sweep_index(const fs::path& directory) {
-  const fs::path path = directory / "sweep.json";
-  try {
-    return Json::parse(read_file(path));
-  } catch (const Json::exception& error) {
-    damaged(path, error);
-  }
-}
-
-void add_figures(const Json& paper, Paper& figures) {
-  const auto metric = paper.at("metric").get<std::string>();
-  if (!figures.metric.empty() && figures.metric != metric) {
-    throw Error(ErrorKind::usage,
-                fmt::format("--paper: these sweeps carry figures of different metrics, {} and {}",
-                            figures.metric, metric),
-                "make a table of each");
-  }
-  figures.metric = metric;
-  for (const auto& [row, by_column] : paper.at("figures").items()) {
-    if (by_column.is_number()) {
-      figures.figures.push_back({row, "", by_column.get<double>()});
-      continue;
-    }
-    for (const auto& [column, figure] : by_column.items()) {
-      figures.figures.push_back({row, column, figure.get<double>()});
-    }
-  }
-}
-
 // The published figures that the sweeps carry; their metric becomes a column of the table.
 void read_paper(const std::vector<std::string>& directories, TableOptions& options) {
-  for (const fs::path directory : directories) {
-    if (!fs::exists(directory / "sweep.json")) {
-      continue;
-    }
-    const Json index = read_sweep_index(directory);
-    try {
-      if (index.contains("paper")) {
-        add_figures(index["paper"], options.paper);
-      }
-    } catch (const Json::exception& error) {
-      damaged(directory / "sweep.json", error);
+  for (const std::string& directory : directories) {
+    if (is_sweep(directory)) {
+      add_paper(directory, options.paper);
     }
   }
   if (options.paper.figures.empty()) {
@@ -88,29 +46,17 @@ void read_paper(const std::vector<std::string>& directories, TableOptions& optio
   }
 }
 
-void collect_sweep(const fs::path& directory, const std::vector<std::string>& metrics,
-                   std::vector<RunResult>& results) {
-  try {
-    const Json index = read_sweep_index(directory);
-    for (const Json& run : index.at("runs")) {
-      const fs::path place = directory / run.at("id").get<std::string>();
-      Json summary = read_summary(place);
-      add_costs(place, metrics, summary);
-      results.push_back({run.at("row").get<std::string>(), run.at("column").get<std::string>(),
-                         run.at("seed").get<std::uint64_t>(), summary});
-    }
-  } catch (const Json::exception& error) {
-    damaged(directory / "sweep.json", error);
-  }
-}
-
 std::vector<RunResult> collect(const std::vector<std::string>& directories,
                                const std::vector<std::string>& metrics) {
   std::vector<RunResult> results;
   for (const std::string& name : directories) {
     const fs::path directory = name;
-    if (fs::exists(directory / "sweep.json")) {
-      collect_sweep(directory, metrics, results);
+    if (is_sweep(directory)) {
+      for (const RunPlace& run : find_runs({name})) {
+        Json summary = read_summary(run.directory);
+        add_costs(run.directory, metrics, summary);
+        results.push_back({run.row, run.column, run.seed, std::move(summary)});
+      }
     } else if (Json summary = read_summary(directory); !summary.is_null()) {
       add_costs(directory, metrics, summary);
       const auto method = summary.at("method").get<std::string>();

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <fstream>
 #include <optional>
 #include <system_error>
 
@@ -79,8 +80,10 @@ Json history_json(const History& history) {
 
 // What the log begins with: a method may run for more rounds than the experiment names.
 Json first_event(const fs::path& directory) {
-  const std::string events = text_or_nothing(directory / "events.jsonl");
-  Json first = Json::parse(events.substr(0, events.find('\n')), nullptr, false);
+  std::ifstream events(directory / "events.jsonl");
+  std::string line;
+  std::getline(events, line);
+  Json first = Json::parse(line, nullptr, false);
   return first.is_object() ? first : Json::object();
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <set>
 
 #include "winnow/base/error.h"
@@ -13,6 +14,8 @@
 
 namespace winnow {
 namespace {
+
+constexpr const char* kIndex = "sweep.json";
 
 // One choice on an axis: what it sets, and how it is called.
 struct Choice {
@@ -230,18 +233,45 @@ SweepRun make_run(const Json& base, const std::vector<Axis>& axes,
   return run;
 }
 
-void find_in_sweep(const std::filesystem::path& directory, std::vector<RunPlace>& found) {
-  const std::filesystem::path path = directory / "sweep.json";
+// Hands the index of a sweep to `use`, and says which file it is that cannot be read so.
+void with_index(const std::filesystem::path& directory,
+                const std::function<void(const Json& index)>& use) {
+  const std::filesystem::path path = directory / kIndex;
   try {
-    const Json index = Json::parse(read_file(path));
+    use(Json::parse(read_file(path)));
+  } catch (const Json::exception& error) {
+    throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
+                "give the sweep command again to write it anew");
+  }
+}
+
+void find_in_sweep(const std::filesystem::path& directory, std::vector<RunPlace>& found) {
+  with_index(directory, [&](const Json& index) {
     for (const Json& run : index.at("runs")) {
       found.push_back({run.at("row").get<std::string>(), run.at("column").get<std::string>(),
                        run.at("seed").get<std::uint64_t>(),
                        directory / run.at("id").get<std::string>()});
     }
-  } catch (const Json::exception& error) {
-    throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
-                "give the sweep command again to write it anew");
+  });
+}
+
+void add_figures(const Json& paper, Paper& figures) {
+  const auto metric = paper.at("metric").get<std::string>();
+  if (!figures.metric.empty() && figures.metric != metric) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--paper: these sweeps carry figures of different metrics, {} and {}",
+                            figures.metric, metric),
+                "make a table of each");
+  }
+  figures.metric = metric;
+  for (const auto& [row, by_column] : paper.at("figures").items()) {
+    if (by_column.is_number()) {
+      figures.figures.push_back({row, "", by_column.get<double>()});
+      continue;
+    }
+    for (const auto& [column, figure] : by_column.items()) {
+      figures.figures.push_back({row, column, figure.get<double>()});
+    }
   }
 }
 
@@ -315,14 +345,26 @@ void write_sweep_index(const std::filesystem::path& directory, const Sweep& swee
   if (!sweep.paper.is_null()) {
     index["paper"] = sweep.paper;
   }
-  write_file_whole(directory / "sweep.json", index.dump(2) + "\n");
+  write_file_whole(directory / kIndex, index.dump(2) + "\n");
+}
+
+bool is_sweep(const std::filesystem::path& directory) {
+  return std::filesystem::exists(directory / kIndex);
+}
+
+void add_paper(const std::filesystem::path& directory, Paper& figures) {
+  with_index(directory, [&](const Json& index) {
+    if (index.contains("paper")) {
+      add_figures(index["paper"], figures);
+    }
+  });
 }
 
 std::vector<RunPlace> find_runs(const std::vector<std::string>& directories) {
   std::vector<RunPlace> found;
   for (const std::string& name : directories) {
     const std::filesystem::path directory = name;
-    if (std::filesystem::exists(directory / "sweep.json")) {
+    if (is_sweep(directory)) {
       find_in_sweep(directory, found);
     } else if (run_status(directory) != RunStatus::missing) {
       found.push_back(single_run(directory));

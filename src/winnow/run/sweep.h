@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "winnow/report/table.h"
 #include "winnow/run/experiment.h"
 
 namespace winnow {
@@ -43,8 +44,12 @@ Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>&
 enum class RunStatus { missing, started, finished };
 RunStatus run_status(const std::filesystem::path& directory);
 
-// sweep.json: which runs make up the sweep. Written by `sweep`, read by `table` and find_runs().
+// sweep.json, the index: which runs make up the sweep, and the published figures it carries.
 void write_sweep_index(const std::filesystem::path& directory, const Sweep& sweep);
+bool is_sweep(const std::filesystem::path& directory);
+// Adds the published figures of a sweep, where its index has any. Throws Error: kind usage when
+// `figures` has some of another metric, kind run when the index is damaged.
+void add_paper(const std::filesystem::path& directory, Paper& figures);
 
 // Where a run lies and how tables and reports call it.
 struct RunPlace {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "method/one_client.h"
+#include "method/small_federation.h"
 #include "winnow/method/local_training.h"
 #include "winnow/train/loss.h"
 
@@ -110,19 +111,8 @@ TEST(CoTeaching, ABatchOfWhichNothingIsLeftIsSkipped) {
 }
 
 TEST(CoTeaching, NotesHowMuchIsForgotten) {
-  FakeFleet fleet({5}, [](std::int64_t, const Message& task) {
-    return Message("train_done")
-        .set("model", task.get<State>("model"))
-        .set("second", task.get<State>("second"))
-        .set("samples", std::uint32_t{5});
-  });
-  const Setting setting{.seed = 4, .rounds = 9, .clients = 1, .fraction = 1.0, .classes = 3};
-  State global = state_of({1});
-  Json notes = Json::object();
-  Server server{setting, fleet, global, notes};
-  server.initial = [](std::uint64_t) { return state_of({2}); };
-  make_with<CoTeaching>({{"ramp", 3}})->play(1, server);
-  EXPECT_NEAR(notes["forget_rate"].get<double>(), 0.1, 1e-12);
+  const auto method = make_with<CoTeaching>({{"ramp", 3}});
+  EXPECT_NEAR(notes_of_twins(*method, 1).at("forget_rate").get<double>(), 0.1, 1e-12);
 }
 
 TEST(CoTeaching, RefusesAShareOutsideItsRange) {

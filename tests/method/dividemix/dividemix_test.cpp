@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "method/one_client.h"
+#include "method/small_federation.h"
 #include "winnow/method/clean_set.h"
 #include "winnow/method/dividemix/mix_loss.h"
 #include "winnow/method/dividemix/mix_plan.h"
@@ -230,22 +231,9 @@ TEST(DivideMix, HasEpochsOfItsOwnAfterTheWarmUp) {
 }
 
 TEST(DivideMix, NotesItsPhase) {
-  FakeFleet fleet({5}, [](std::int64_t, const Message& task) {
-    return Message("train_done")
-        .set("model", task.get<State>("model"))
-        .set("second", task.get<State>("second"))
-        .set("samples", std::uint32_t{5});
-  });
-  const Setting setting{.seed = 4, .rounds = 9, .clients = 1, .fraction = 1.0, .classes = 3};
-  State global = state_of({1});
-  Json notes = Json::object();
-  Server server{setting, fleet, global, notes};
-  server.initial = [](std::uint64_t) { return state_of({2}); };
   const auto method = make_with<DivideMix>({{"warmup", 2}});
-  method->play(1, server);
-  EXPECT_EQ(notes["phase"], "warm-up");
-  method->play(2, server);
-  EXPECT_EQ(notes["phase"], "mix");
+  EXPECT_EQ(notes_of_twins(*method, 1).at("phase"), "warm-up");
+  EXPECT_EQ(notes_of_twins(*method, 2).at("phase"), "mix");
   EXPECT_EQ(error_kind([&] { method->check({.rounds = 2}); }), ErrorKind::experiment);
 }
 
