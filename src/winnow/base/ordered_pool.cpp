@@ -80,8 +80,11 @@ void OrderedPool::run(std::size_t items, const Work& work, const Fold& fold, std
       error = std::current_exception();
     }
     lock.lock();
+    const bool was_full = next_ == folded_ + window();
     ++folded_;
-    to_workers_.notify_all();
+    if (was_full) {  // otherwise nobody waits for the fold
+      to_workers_.notify_all();
+    }
   }
   stop_starting_ = true;
   to_caller_.wait(lock, [&] { return running_ == 0; });

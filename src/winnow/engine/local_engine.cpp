@@ -24,6 +24,19 @@ NetShape shape_of(const DataSet& data, std::int64_t resize) {
           resize > 0 ? resize : data.width()};
 }
 
+// A lane's memory, which it may use again once the reply is gone.
+void keep_models_until_read(const Message& reply) {
+  for (const auto& [name, field] : reply.fields()) {
+    if (const State* model = std::get_if<State>(&field)) {
+      keep_until_read(model->flat);
+    } else if (const auto* models = std::get_if<std::vector<State>>(&field)) {
+      for (const State& one : *models) {
+        keep_until_read(one.flat);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 LocalEngine::Measure::Measure(const Samples& measured, const Normalisation& normalisation,
@@ -160,7 +173,7 @@ void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
       pending_[job.order->client] = std::move(job.memory);
     }
     fold(job.order->client, *job.reply);
-    wait_for(device());  // before the lane may reuse what the reply held
+    keep_models_until_read(*job.reply);
     job.reply.reset();
   };
   const auto started = std::chrono::steady_clock::now();

@@ -84,9 +84,21 @@ at::Tensor State::view(const Slot& slot) const {
   return flat.narrow(0, slot.offset, slot.size).view(slot.shape);
 }
 
+namespace {
+
+// Through page-locked memory, which the library keeps for the next time: a fresh copy of a large
+// model would cost more than its hash.
+at::Tensor on_host(const at::Tensor& flat) {
+  return flat.is_cuda() ? at::empty(flat.sizes(), at::dtype(flat.scalar_type()).pinned_memory(true))
+                              .copy_(flat)
+                        : flat;
+}
+
+}  // namespace
+
 std::string hash(const State& state) {
   constexpr std::size_t kPiece = 1 << 20;
-  const at::Tensor host = state.flat.to(at::kCPU).contiguous();
+  const at::Tensor host = on_host(state.flat).contiguous();
   const auto bytes = std::as_bytes(
       std::span<const float>(host.data_ptr<float>(), static_cast<std::size_t>(host.numel())));
   const std::size_t pieces = (bytes.size() + kPiece - 1) / kPiece;

@@ -62,6 +62,7 @@ std::unique_ptr<LocalEngine> make_engine(const Experiment& experiment, const Wor
   options.lanes = choose_lanes(runtime.lanes, options.device);
   options.precision = choose_precision(runtime.precision, options.device);
   allow_tf32_on_gpu(options.precision != Precision::fp32);
+  go_first(options.device);  // lanes wait for the fold, so it must not queue behind them
   options.augment = world.data.augment;
   options.resize = input_size(experiment.model);
   options.seed = experiment.seed;

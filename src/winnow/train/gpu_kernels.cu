@@ -7,6 +7,8 @@ namespace winnow::gpu {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kWarp = 32;
+constexpr int kLossThreads = 512;
 
 __device__ float pixel(const BatchJob& job, std::int32_t entry, int view, int c, int y, int x) {
   if (job.jitter != nullptr) {
@@ -27,8 +29,9 @@ template <typename T>
 __global__ void make_batch_kernel(BatchJob job) {
   const int per_image = job.channels * job.height * job.width;
   const int place = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  const int first = job.cursor->entry;
-  const float lambda = job.partner != nullptr ? job.lambda[job.cursor->step] : 1.0F;
+  const int first = job.cursor->entry + job.ahead * job.size;
+  const int step = job.cursor->step + job.ahead;
+  const float lambda = job.partner != nullptr ? job.lambda[step] : 1.0F;
   if (place < job.size) {
     job.labels[place] = job.label[first + place];
     if (job.partner != nullptr) {
@@ -40,7 +43,7 @@ __global__ void make_batch_kernel(BatchJob job) {
   }
   if (job.entries != nullptr && place < job.size) {
     job.entries[place] = first + place;
-    *job.step = job.cursor->step;
+    *job.step = step;
   }
   if (place >= job.views * job.size * per_image) {
     return;
@@ -87,6 +90,10 @@ __global__ void refresh_kernel(UpdateJob job) {
 }
 
 __global__ void update_kernel(UpdateJob job) {
+  const int step = job.cursor->step + job.ahead;
+  if (job.loss != nullptr && blockIdx.x == 0 && threadIdx.x == 0) {
+    job.losses[step] = *job.loss;
+  }
   const Chunk chunk = job.chunks[blockIdx.x];
   const Piece piece = job.pieces[chunk.piece];
   if (piece.gradient == nullptr) {
@@ -97,7 +104,7 @@ __global__ void update_kernel(UpdateJob job) {
   const float decay = job.knobs[2];
   float pull = 0.0F;
   if (job.anchor != nullptr) {
-    pull = job.pull[job.cursor->step];
+    pull = job.pull[step];
     if (job.distance != nullptr) {
       const float distance = *job.distance;
       pull = distance > 0.0F ? pull / distance : 0.0F;
@@ -126,10 +133,73 @@ __global__ void update_kernel(UpdateJob job) {
   }
 }
 
-__global__ void advance_kernel(Cursor* cursor, const float* loss, float* losses, int size) {
-  losses[cursor->step] = *loss;
-  cursor->entry += size;
-  cursor->step += 1;
+__device__ float warp_max(float value) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffU, value, distance));
+  }
+  return value;
+}
+
+__device__ float warp_sum(float value) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffffU, value, distance);
+  }
+  return value;
+}
+
+// One block; each warp takes rows in turn (spec: label-noise C.2).
+__global__ void cross_entropy_kernel(LossJob job) {
+  __shared__ float sums[kLossThreads / kWarp];
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const float sharpness = 1.0F / job.temperature;
+  const float even = job.smoothing / static_cast<float>(job.classes);
+  const float mean = 1.0F / static_cast<float>(job.rows);
+  float sum_of_losses = 0.0F;
+  for (int row = warp; row < job.rows; row += kLossThreads / kWarp) {
+    const float* logits = job.logits + static_cast<std::int64_t>(row) * job.classes;
+    float* gradient = job.gradient + static_cast<std::int64_t>(row) * job.classes;
+    const int label = static_cast<int>(job.labels[row]);
+    float largest = -INFINITY;
+    for (int c = lane; c < job.classes; c += kWarp) {
+      largest = fmaxf(largest, logits[c] * sharpness);
+    }
+    largest = warp_max(largest);
+    float exponentials = 0.0F;
+    float all = 0.0F;  // of the scaled logits below the largest
+    for (int c = lane; c < job.classes; c += kWarp) {
+      const float below = logits[c] * sharpness - largest;
+      exponentials += expf(below);
+      all += below;
+    }
+    exponentials = warp_sum(exponentials);
+    all = warp_sum(all);
+    const float normaliser = logf(exponentials);
+    for (int c = lane; c < job.classes; c += kWarp) {
+      const float probability = expf(logits[c] * sharpness - largest - normaliser);
+      const float target = (c == label ? 1.0F - job.smoothing : 0.0F) + even;
+      gradient[c] = (probability - target) * sharpness * mean;
+    }
+    const float of_label = logits[label] * sharpness - largest - normaliser;
+    const float of_all = all - static_cast<float>(job.classes) * normaliser;
+    sum_of_losses -= (1.0F - job.smoothing) * of_label + even * of_all;
+  }
+  if (lane == 0) {
+    sums[warp] = sum_of_losses;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    float total = 0.0F;
+    for (const float sum : sums) {
+      total += sum;
+    }
+    *job.loss = total * mean;
+  }
+}
+
+__global__ void advance_kernel(Cursor* cursor, int steps, int entries) {
+  cursor->entry += entries;
+  cursor->step += steps;
 }
 
 }  // namespace
@@ -153,9 +223,12 @@ void refresh(const UpdateJob& job, StreamHandle stream) {
   refresh_kernel<<<job.chunk_count, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(job);
 }
 
-void advance(Cursor* cursor, const float* loss, float* losses, std::int32_t size,
-             StreamHandle stream) {
-  advance_kernel<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(cursor, loss, losses, size);
+void cross_entropy(const LossJob& job, StreamHandle stream) {
+  cross_entropy_kernel<<<1, kLossThreads, 0, static_cast<cudaStream_t>(stream)>>>(job);
+}
+
+void advance(Cursor* cursor, std::int32_t steps, std::int32_t entries, StreamHandle stream) {
+  advance_kernel<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(cursor, steps, entries);
 }
 
 }  // namespace winnow::gpu

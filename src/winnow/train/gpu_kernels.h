@@ -32,6 +32,7 @@ struct BatchJob {
   const std::int32_t* partner = nullptr;  // per entry, place inside the batch; null: no mixup
   const float* lambda = nullptr;          // per step
   const Cursor* cursor = nullptr;
+  std::int32_t ahead = 0;  // batches of this size between the cursor and this one
   std::int32_t size = 0;
   void* out = nullptr;         // [views * size, channels, height, width]
   bool low = false;            // out is bfloat16, else float32
@@ -80,13 +81,29 @@ struct UpdateJob {
       nullptr;                   // ||weights - anchor|| for the pull of a norm; null: of a square
   const float* drift = nullptr;  // added to the gradient; null: nothing
   const Cursor* cursor = nullptr;
+  std::int32_t ahead = 0;       // steps between the cursor and this one
+  const float* loss = nullptr;  // of the step, written down in `losses`; null: not by this update
+  float* losses = nullptr;      // per step
 };
 void update(const UpdateJob& job, StreamHandle stream);
 // Only fills the copy from the weights.
 void refresh(const UpdateJob& job, StreamHandle stream);
 
-// Writes down the loss of the step and moves the cursor behind a batch of `size`.
-void advance(Cursor* cursor, const float* loss, float* losses, std::int32_t size,
-             StreamHandle stream);
+// Mean cross-entropy of rows of logits against labels, smoothed and with a temperature as
+// smoothed_cross_entropy() defines it, and its gradient with respect to the logits.
+struct LossJob {
+  const float* logits = nullptr;  // [rows, classes]
+  const std::int64_t* labels = nullptr;
+  std::int32_t rows = 0;
+  std::int32_t classes = 0;
+  float smoothing = 0.0F;
+  float temperature = 1.0F;
+  float* loss = nullptr;
+  float* gradient = nullptr;  // [rows, classes]
+};
+void cross_entropy(const LossJob& job, StreamHandle stream);
+
+// Moves the cursor behind so many steps and the entries of their batches.
+void advance(Cursor* cursor, std::int32_t steps, std::int32_t entries, StreamHandle stream);
 
 }  // namespace winnow::gpu

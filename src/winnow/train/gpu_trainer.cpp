@@ -28,7 +28,7 @@
 namespace winnow {
 namespace {
 
-constexpr std::int64_t kSmallestPlan = 1 << 15;  // entries that a fresh plan buffer holds
+constexpr std::int64_t kSmallestPlan = 1 << 13;  // entries that a fresh plan buffer holds
 constexpr std::int64_t kSmallestBatch = 64;      // images that a fresh batch buffer holds
 constexpr std::int64_t kBurst = 10;              // steps in one graph, at most
 constexpr std::size_t kManyGraphs = 16;          // from here on only bursts of 1, 2, 4, 8 steps
@@ -239,6 +239,8 @@ struct GpuTrainer::Parts {
     const c10::cuda::CUDAStreamGuard guard(stream);
     lambda_now = at::zeros({}, at::device(feed.device()).dtype(at::kFloat));
     step_now = at::zeros({1}, at::device(feed.device()).dtype(at::kLong));
+    one_full = at::ones({}, at::device(feed.device()).dtype(at::kFloat));
+    one_low = one_full.to(at::kBFloat16);
   }
 
   std::uint8_t* on_device(std::int64_t at) { return plan.data_ptr<std::uint8_t>() + at; }
@@ -334,7 +336,7 @@ struct GpuTrainer::Parts {
     uploaded.record(stream);
   }
 
-  void enqueue_batch(const GraphKey& key) {
+  void enqueue_batch(const GraphKey& key, std::int64_t ahead) {
     gpu::BatchJob job;
     job.images = feed.images().data_ptr<std::uint8_t>();
     job.channels = static_cast<std::int32_t>(feed.channels());
@@ -351,6 +353,7 @@ struct GpuTrainer::Parts {
     job.partner = key.mixup ? plan_at<std::int32_t>(space.at_partner()) : nullptr;
     job.lambda = plan_at<float>(space.at_lambda());
     job.cursor = plan_at<gpu::Cursor>(space.at_cursor());
+    job.ahead = static_cast<std::int32_t>(ahead);
     job.size = static_cast<std::int32_t>(key.size);
     job.out = images.data_ptr();
     job.low = low;
@@ -401,11 +404,12 @@ struct GpuTrainer::Parts {
     return pieces;
   }
 
-  // Enqueues one step. Appends the gradients' places to `places`; the updates read them from
-  // `table`, which is filled afterwards when capturing and through `fill` when not.
-  void enqueue(const GraphKey& key, const Objective& objective, const gpu::Piece* table,
-               std::vector<gpu::Piece>& places, bool fill) {
-    enqueue_batch(key);
+  // Enqueues the step that lies `ahead` of the cursor. Appends the gradients' places to `places`;
+  // the updates read them from `table`, which is filled afterwards when capturing and through
+  // `fill` when not.
+  void enqueue(const GraphKey& key, const Objective& objective, std::int64_t ahead,
+               const gpu::Piece* table, std::vector<gpu::Piece>& places, bool fill) {
+    enqueue_batch(key, ahead);
     Models models{.nets = {}, .training = {.training = true, .dropout = &dropout}};
     for (const auto& replica : replicas) {
       models.nets.push_back(replica->net.get());
@@ -416,9 +420,11 @@ struct GpuTrainer::Parts {
       tensors.insert(tensors.end(), parameters.tensors.begin(), parameters.tensors.end());
     }
     const at::Tensor value = objective.loss(batch_of(key), models);
+    const at::Tensor& one = value.scalar_type() == at::kBFloat16 ? one_low : one_full;
     std::vector<at::Tensor> gradients =
-        torch::autograd::grad({value}, tensors, {}, std::nullopt, false, /*allow_unused=*/true);
+        torch::autograd::grad({value}, tensors, {one}, std::nullopt, false, /*allow_unused=*/true);
     const c10::NoGradGuard no_gradient;
+    const at::Tensor written = value.detach().to(at::kFloat);
     std::span<at::Tensor> rest(gradients);
     std::vector<at::Tensor> distances;  // live until the step is enqueued
     for (const std::size_t model : key.models) {
@@ -437,6 +443,11 @@ struct GpuTrainer::Parts {
       step.velocity = replica.velocity.data_ptr<float>();
       step.knobs = plan_at<float>(space.at_knobs());
       step.cursor = plan_at<gpu::Cursor>(space.at_cursor());
+      step.ahead = static_cast<std::int32_t>(ahead);
+      if (model == key.models.front()) {
+        step.loss = written.data_ptr<float>();
+        step.losses = losses.data_ptr<float>();
+      }
       if (key.pulled) {
         step.anchor = replica.anchor.data_ptr<float>();
         step.pull = plan_at<float>(space.at_pull());
@@ -452,9 +463,11 @@ struct GpuTrainer::Parts {
       C10_CUDA_KERNEL_LAUNCH_CHECK();
       table += pieces.size();
     }
-    const at::Tensor written = value.detach().to(at::kFloat);
-    gpu::advance(plan_at<gpu::Cursor>(space.at_cursor()), written.data_ptr<float>(),
-                 losses.data_ptr<float>(), static_cast<std::int32_t>(key.size), stream.stream());
+  }
+
+  void enqueue_advance(const GraphKey& key) {
+    gpu::advance(plan_at<gpu::Cursor>(space.at_cursor()), static_cast<std::int32_t>(key.steps),
+                 static_cast<std::int32_t>(key.steps * key.size), stream.stream());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
 
@@ -491,8 +504,9 @@ struct GpuTrainer::Parts {
         for (std::int64_t step = 0; step < key.steps; ++step) {
           const auto* table = reinterpret_cast<const gpu::Piece*>(
               made->pieces.data_ptr<std::uint8_t>() + static_cast<std::size_t>(step) * bytes);
-          enqueue(key, objective, table, places, false);
+          enqueue(key, objective, step, table, places, false);
         }
+        enqueue_advance(key);
       } catch (...) {
         abandon(made->graph);
         throw;
@@ -518,9 +532,10 @@ struct GpuTrainer::Parts {
       }
       for (std::int64_t step = 0; step < key.steps; ++step) {
         std::vector<gpu::Piece> places;
-        enqueue(key, objective, reinterpret_cast<const gpu::Piece*>(scratch.data_ptr()), places,
-                true);
+        enqueue(key, objective, step, reinterpret_cast<const gpu::Piece*>(scratch.data_ptr()),
+                places, true);
       }
+      enqueue_advance(key);
       return;
     }
     capture(key, objective);
@@ -535,6 +550,7 @@ struct GpuTrainer::Parts {
   at::cuda::MempoolId_t pool;
   std::vector<std::unique_ptr<Replica>> replicas;
   at::Tensor lambda_now, step_now;
+  at::Tensor one_full, one_low;  // the gradient of a loss with respect to itself
   at::Tensor images, labels, partner_labels, entry_numbers;
   PlanSpace space;
   at::Tensor plan, packed, losses, scratch;
@@ -629,6 +645,19 @@ void wait_for(at::Device device) {
   }
 }
 
+void go_first(at::Device device) {
+  if (device.is_cuda()) {
+    c10::cuda::setCurrentCUDAStream(
+        c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index()));
+  }
+}
+
+void keep_until_read(const at::Tensor& tensor) {
+  if (tensor.is_cuda()) {
+    tensor.record_stream(c10::cuda::getCurrentCUDAStream(tensor.device().index()).unwrap());
+  }
+}
+
 }  // namespace winnow
 
 #else
@@ -660,6 +689,10 @@ at::Tensor GpuTrainer::run(const Plan& /*plan*/, const Objective& /*objective*/,
 }
 
 void wait_for(at::Device /*device*/) {}
+
+void go_first(at::Device /*device*/) {}
+
+void keep_until_read(const at::Tensor& /*tensor*/) {}
 
 }  // namespace winnow
 

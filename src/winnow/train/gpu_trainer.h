@@ -50,5 +50,10 @@ class GpuTrainer {
 
 // Waits until the device has done what the calling thread has asked of it; nothing on a CPU.
 void wait_for(at::Device device);
+// From here on what the calling thread asks of a GPU goes before the work of the lanes.
+void go_first(at::Device device);
+// The memory of a tensor that another thread made is not used again before the device has done what
+// the calling thread has asked of it until the tensor is dropped.
+void keep_until_read(const at::Tensor& tensor);
 
 }  // namespace winnow
