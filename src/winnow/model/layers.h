@@ -92,6 +92,11 @@ at::Tensor relu_in_place(const at::Tensor& x);
 // Maximum over disjoint windows of size x size.
 at::Tensor max_pool(const at::Tensor& x, std::int64_t size);
 
+// The same images with the channels of a pixel side by side, for the networks that
+// docs/performance.md shows to be faster that way on a CPU; a GPU gets images as its trainer lays
+// them out.
+at::Tensor channels_together(const at::Tensor& images);
+
 // The mean over height and width: [batch, channels, height, width] to [batch, channels].
 at::Tensor global_average_pool(const at::Tensor& x);
 

@@ -7,6 +7,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
+#include "winnow/method/local_training.h"
 #include "winnow/method/rhfl/collaboration.h"
 
 namespace winnow {
@@ -92,12 +93,8 @@ Message RHFLClient::train(const State& start, std::int64_t epochs, std::int64_t 
   options.mixup = 0.0;
   const TrainKey key{context.seed(), key_round, context.id()};
   const Plan plan = make_plan(context.local_set(), options, lane.augment(), key);
-  Stepping how{.lr = options_.lr, .adam = true};
-  if (options_.optimiser == "sgd") {
-    how = {.lr = lr_in(options, round),
-           .momentum = options.momentum,
-           .weight_decay = options.weight_decay};
-  }
+  const Stepping how = options_.optimiser == "sgd" ? stepping(options, round)
+                                                   : Stepping{.lr = options_.lr, .adam = true};
   lane.begin({start}, key);
   lane.run(plan, SymmetricCrossEntropy(options_.alpha, options_.beta), how);
   const State model = lane.model();

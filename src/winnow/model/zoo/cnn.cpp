@@ -28,7 +28,7 @@ class Cnn4 final : public Net {
   }
 
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
-    at::Tensor x = images;
+    at::Tensor x = channels_together(images);
     for (const Block& block : blocks_) {
       x = max_pool(relu_in_place(block.norm(block.conv(x, pass), pass)), 2);
     }
@@ -52,7 +52,7 @@ class Cnn2 final : public Net {
       : Cnn2(shape, 64 * ((shape.height - 4) / 2) * ((shape.width - 4) / 2)) {}
 
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
-    at::Tensor x = relu_in_place(conv1_(images, pass));
+    at::Tensor x = relu_in_place(conv1_(channels_together(images), pass));
     x = max_pool(relu_in_place(conv2_(x, pass)), 2);
     x = dropout(x, 0.25, pass).flatten(1);
     return dropout(relu_in_place(fc1_(x, pass)), 0.5, pass);

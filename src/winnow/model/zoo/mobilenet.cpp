@@ -72,7 +72,7 @@ class MobileNet final : public Net {
   }
 
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
-    at::Tensor x = images;
+    at::Tensor x = channels_together(images);
     for (const Unit& unit : units_) {
       x = unit(x, pass);
     }
