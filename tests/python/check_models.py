@@ -48,14 +48,15 @@ def check_models(folder, names):
         with torch.no_grad():
             apart = (module(check["images"]) - check["logits"]).abs().max().item()
         # MobileNet sums in another order than its script, under 27 norms over a small batch.
-        assert apart <= (2e-4 if name == "mobilenet" else 1e-5), f"{name}: logits are {apart} apart"
+        tolerance = 2e-4 if name == "mobilenet" else 1e-5
+        assert apart <= tolerance, f"{name}: logits are {apart} apart"
         # The other way round: the safetensors alone make the same network.
         for value in module.parameters():
             torch.nn.init.zeros_(value)
         module.load_state_dict(tensors)
         with torch.no_grad():
             apart = (module(check["images"]) - check["logits"]).abs().max().item()
-        assert apart <= 1e-5, f"{name}: logits with loaded weights are {apart} apart"
+        assert apart <= tolerance, f"{name}: logits with loaded weights are {apart} apart"
         print(f"{name}: {len(tensors)} tensors, logits within {apart:.1e}")
 
 
