@@ -1,5 +1,6 @@
 #include "winnow/stats/lid.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -186,6 +187,39 @@ TEST(Lid, RefusesInputItCannotMeasure) {
   EXPECT_EQ(error_text({1, 2}, 2, 3), "lid: 1 rows, expected at least 2");
   EXPECT_EQ(error_text({1, std::nanf(""), 3}, 1, 3),
             "lid: value 1 of 3 is nan, expected finite values");
+}
+
+at::Tensor tensor_of(const std::vector<float>& points, std::int64_t dims) {
+  return at::tensor(points, at::kFloat).view({-1, dims});
+}
+
+// Two rows are each other's only neighbour: the LID is huge and magnifies rounding.
+TEST(MeanLid, OfATensorIsThatOfItsRows) {
+  for (const std::size_t rows : {2, 15, 300}) {
+    const std::vector<float> points = random_rows(rows, rows, 10);
+    EXPECT_NEAR(mean_lid(tensor_of(points, 10), 20) / mean_lid(points, 10, 20), 1.0, 1e-8);
+  }
+}
+
+TEST(MeanLid, OfATensorWithEqualRowsCountsThemAsZero) {
+  std::vector<float> points = random_rows(1, 40, 3);
+  std::copy_n(points.begin(), 6, points.begin() + 30);
+  EXPECT_NEAR(mean_lid(tensor_of(points, 3), 5) / mean_lid(points, 3, 5), 1.0, 1e-10);
+}
+
+// More distances than are computed at once.
+TEST(MeanLid, OfALargeTensorIsComputedInBlocks) {
+  const std::vector<float> points = random_rows(2, 4500, 2);
+  EXPECT_NEAR(mean_lid(tensor_of(points, 2), 3) / mean_lid(points, 2, 3), 1.0, 1e-9);
+}
+
+TEST(MeanLid, OfATensorNeedsTwoRows) {
+  try {
+    mean_lid(at::zeros({1, 3}), 5);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "lid: 1 rows, k 5, expected at least 2 rows and k >= 1");
+  }
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include "winnow/stats/lid.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -14,6 +16,7 @@ namespace winnow {
 namespace {
 
 constexpr double kEpsilon = 1e-6;
+constexpr std::int64_t kDistancesAtOnce = 1 << 24;
 
 void check_input(std::span<const float> points, std::size_t dims, std::size_t k) {
   if (dims == 0 || k == 0 || points.size() % dims != 0) {
@@ -92,6 +95,29 @@ std::vector<double> lid(std::span<const float> points, std::size_t dims, std::si
 double mean_lid(std::span<const float> points, std::size_t dims, std::size_t k) {
   const std::vector<double> values = lid(points, dims, k);
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double mean_lid(const at::Tensor& points, std::int64_t k) {
+  constexpr std::int64_t kByDifferences = 2;  // not through products, which lose small distances
+  const std::int64_t rows = points.size(0);
+  if (rows < 2 || k < 1) {
+    throw Error(ErrorKind::internal,
+                fmt::format("lid: {} rows, k {}, expected at least 2 rows and k >= 1", rows, k));
+  }
+  const at::Tensor all = points.to(at::kDouble);
+  const std::int64_t kept = std::min(k, rows - 1);
+  const std::int64_t block = std::max<std::int64_t>(1, kDistancesAtOnce / rows);
+  at::Tensor sum = at::zeros({}, all.options());
+  for (std::int64_t start = 0; start < rows; start += block) {
+    const at::Tensor some = all.slice(0, start, start + block);
+    at::Tensor distances = at::cdist(some, all, 2.0, kByDifferences);
+    distances.diagonal(start).fill_(std::numeric_limits<double>::infinity());  // the row itself
+    const at::Tensor nearest = std::get<0>(distances.topk(kept, 1, /*largest=*/false));
+    const at::Tensor radius = nearest.amax(1, /*keepdim=*/true) + kEpsilon;
+    const at::Tensor logarithms = (nearest / radius).log().sum(1);
+    sum += (-static_cast<double>(k) / (logarithms + kEpsilon)).sum();
+  }
+  return sum.item<double>() / static_cast<double>(rows);
 }
 
 }  // namespace winnow

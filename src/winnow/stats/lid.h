@@ -1,7 +1,10 @@
 // Local intrinsic dimensionality of the predictions of a model.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -18,5 +21,9 @@ std::vector<double> lid(std::span<const float> points, std::size_t dims, std::si
 
 // The mean of lid() over the rows; the same contract.
 double mean_lid(std::span<const float> points, std::size_t dims, std::size_t k);
+
+// The same of a float32 [rows, dims], computed where the tensor lies, in blocks of rows; equal up
+// to rounding in float64.
+double mean_lid(const at::Tensor& points, std::int64_t k);
 
 }  // namespace winnow

@@ -92,7 +92,7 @@ Message Client::train_stage1(const Message& task, ClientContext& context) const 
 
 double Client::score(const State& model, std::int64_t round, ClientContext& context) const {
   const at::Tensor outputs = logits(model, "fedcorr score", round, context);
-  const at::Tensor predictions = outputs.softmax(1).cpu().contiguous();
+  const at::Tensor predictions = outputs.softmax(1).contiguous();
   const at::Tensor losses = sample_losses(outputs, context.labels_tensor(), options_).cpu();
   auto& tensors = context.memory().archive.tensors;
   tensors.erase("losses");
@@ -100,6 +100,9 @@ double Client::score(const State& model, std::int64_t round, ClientContext& cont
     return std::numeric_limits<double>::quiet_NaN();
   }
   tensors["losses"] = losses;
+  if (predictions.is_cuda()) {
+    return mean_lid(predictions, options_.lid_neighbours);
+  }
   return mean_lid({predictions.data_ptr<float>(), static_cast<std::size_t>(predictions.numel())},
                   static_cast<std::size_t>(predictions.size(1)),
                   static_cast<std::size_t>(options_.lid_neighbours));
