@@ -647,8 +647,10 @@ void wait_for(at::Device device) {
 
 void go_first(at::Device device) {
   if (device.is_cuda()) {
-    c10::cuda::setCurrentCUDAStream(
-        c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index()));
+    // Always the same one, so that what one session leaves behind is done before the next reads it.
+    static const c10::cuda::CUDAStream first =
+        c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index());
+    c10::cuda::setCurrentCUDAStream(first);
   }
 }
 
