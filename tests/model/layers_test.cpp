@@ -131,5 +131,15 @@ TEST(Init, TruncatedNormalIsCutAtTwoWhateverItsSpread) {
   EXPECT_GT(largest, 1.95);
 }
 
+// Also with one channel, where both layouts are the same bytes and only the strides tell.
+TEST(ChannelsTogether, LaysTheSameImagesOutByPixel) {
+  for (const std::int64_t channels : {1, 3}) {
+    const at::Tensor x = noise({2, channels, 4, 5}, 3);
+    const at::Tensor y = channels_together(x);
+    EXPECT_TRUE(at::equal(x, y));
+    EXPECT_EQ(y.suggest_memory_format(), at::MemoryFormat::ChannelsLast) << channels;
+  }
+}
+
 }  // namespace
 }  // namespace winnow

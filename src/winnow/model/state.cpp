@@ -12,6 +12,17 @@
 #include "winnow/base/sha256.h"
 
 namespace winnow {
+namespace {
+
+// Through page-locked memory, which the library keeps for the next time: a fresh copy of a large
+// model would cost more than its hash.
+at::Tensor on_host(const at::Tensor& flat) {
+  return flat.is_cuda() ? at::empty(flat.sizes(), at::dtype(flat.scalar_type()).pinned_memory(true))
+                              .copy_(flat)
+                        : flat;
+}
+
+}  // namespace
 
 Layout::Layout(std::vector<Slot> slots) : slots_(std::move(slots)) {
   std::ranges::stable_sort(slots_, std::less<>(), &Slot::kind);
@@ -83,18 +94,6 @@ at::Tensor State::counters() const {
 at::Tensor State::view(const Slot& slot) const {
   return flat.narrow(0, slot.offset, slot.size).view(slot.shape);
 }
-
-namespace {
-
-// Through page-locked memory, which the library keeps for the next time: a fresh copy of a large
-// model would cost more than its hash.
-at::Tensor on_host(const at::Tensor& flat) {
-  return flat.is_cuda() ? at::empty(flat.sizes(), at::dtype(flat.scalar_type()).pinned_memory(true))
-                              .copy_(flat)
-                        : flat;
-}
-
-}  // namespace
 
 std::string hash(const State& state) {
   constexpr std::size_t kPiece = 1 << 20;
