@@ -10,8 +10,7 @@
 #include "winnow/base/sha256.h"
 #include "winnow/base/text.h"
 
-namespace winnow {
-namespace {
+namespace winnow::base_test {
 
 using ::testing::HasSubstr;
 
@@ -144,5 +143,4 @@ TEST(Files, LineWriterContinuesAfterTheKeptBytes) {
   std::filesystem::remove(path);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::base_test

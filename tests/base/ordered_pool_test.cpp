@@ -6,8 +6,7 @@
 #include <chrono>
 #include <stdexcept>
 
-namespace winnow {
-namespace {
+namespace winnow::ordered_pool_test {
 
 void nap(std::size_t milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
@@ -94,5 +93,4 @@ TEST(OrderedPool, NoItemsIsDoneAtOnce) {
       0, [](std::size_t, std::size_t) { FAIL(); }, [](std::size_t) { FAIL(); });
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::ordered_pool_test

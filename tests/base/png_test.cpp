@@ -13,8 +13,7 @@
 
 #include "winnow/base/error.h"
 
-namespace winnow {
-namespace {
+namespace winnow::png_test {
 
 struct Chunk {
   std::string type;
@@ -123,5 +122,4 @@ TEST(Png, SizesThatDoNotFitAreRefused) {
             "a PNG of 2147483647 x 2147483647 pixels in 3 channels does not fit 12 bytes");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::png_test

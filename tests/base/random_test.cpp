@@ -5,8 +5,7 @@
 #include <cmath>
 #include <set>
 
-namespace winnow {
-namespace {
+namespace winnow::random_test {
 
 TEST(Random, StreamWithTheSameKeyRepeatsItself) {
   Stream a(7, "batches", 3, 4);
@@ -137,5 +136,4 @@ TEST(Random, CategoricalNeverPicksAZeroWeight) {
   EXPECT_NEAR(threes, 15000, 300);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::random_test

@@ -11,8 +11,7 @@
 #include "winnow/base/random.h"
 #include "winnow/model/safetensors.h"
 
-namespace winnow {
-namespace {
+namespace winnow::aggregate_test {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -238,5 +237,4 @@ TEST(Aggregate, RefusesFilesThatAreNotOneModel) {
   refused({good, "text.safetensors"}, "text.safetensors: ");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::aggregate_test

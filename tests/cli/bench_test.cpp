@@ -5,8 +5,7 @@
 #include "cli/program.h"
 #include "winnow/run/bench.h"
 
-namespace winnow {
-namespace {
+namespace winnow::bench_test {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
@@ -135,5 +134,4 @@ TEST(Bench, ThePeersJobsAreOurs) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::bench_test

@@ -6,8 +6,7 @@
 #include "cli/program.h"
 #include "winnow/run/runner.h"
 
-namespace winnow {
-namespace {
+namespace winnow::commands_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -303,5 +302,4 @@ TEST(Output, MessagesThatNobodyReceivesDoNotStopARun) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::commands_test

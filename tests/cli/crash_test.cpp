@@ -8,8 +8,7 @@
 #include "winnow/base/random.h"
 #include "winnow/run/runner.h"
 
-namespace winnow {
-namespace {
+namespace winnow::crash_test {
 
 using ::testing::Contains;
 using ::testing::EndsWith;
@@ -191,5 +190,4 @@ TEST(FullDisk, WithoutRoomForTheFirstFileThereIsNoDirectory) {
   EXPECT_THAT(names_in(shop / "."), ::testing::ElementsAre("e.toml"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::crash_test

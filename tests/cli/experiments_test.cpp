@@ -6,8 +6,7 @@
 #include "winnow/run/experiment.h"
 #include "winnow/run/sweep.h"
 
-namespace winnow {
-namespace {
+namespace winnow::experiments_test {
 
 namespace fs = std::filesystem;
 
@@ -68,5 +67,4 @@ TEST(Experiments, TheOneThatNeedsNoFilesRuns) {
   EXPECT_EQ(summary.at("name"), "synthetic");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::experiments_test

@@ -7,8 +7,7 @@
 #include "winnow/run/experiment.h"
 #include "winnow/run/sweep.h"
 
-namespace winnow {
-namespace {
+namespace winnow::help_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -119,5 +118,4 @@ TEST(Usage, BadValuesOfFlags) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::help_test

@@ -16,8 +16,7 @@
 #include "winnow/run/experiment.h"
 #include "winnow/run/toml.h"
 
-namespace winnow {
-namespace {
+namespace winnow::methods_docs_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -123,5 +122,4 @@ TEST(MethodPages, TheTwinOfFedNSStandsOnItsPage) {
   EXPECT_THAT(read_page("fedns_oracle_flags"), HasSubstr("`fedns_oracle_flags`"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::methods_docs_test

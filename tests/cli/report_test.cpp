@@ -7,8 +7,7 @@
 
 #include "cli/program.h"
 
-namespace winnow {
-namespace {
+namespace winnow::report_test {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -106,5 +105,4 @@ TEST(Watch, SaysAtOnceWhatItCannotShow) {
   EXPECT_THAT(ended.err, HasSubstr("nowhere holds neither a run nor a sweep"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::report_test

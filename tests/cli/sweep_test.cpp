@@ -8,8 +8,7 @@
 #include "winnow/run/runner.h"
 #include "winnow/run/sweep.h"
 
-namespace winnow {
-namespace {
+namespace winnow::sweep_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -228,5 +227,4 @@ TEST(SweepCommand, RunsEveryMethodThereIsAndPrintsOneTable) {
 }
 #endif
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::sweep_test

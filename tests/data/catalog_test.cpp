@@ -11,8 +11,7 @@
 #include "data/data_testing.h"
 #include "winnow/data/image_files.h"
 
-namespace winnow {
-namespace {
+namespace winnow::catalog_test {
 
 using ::testing::Contains;
 using ::testing::Each;
@@ -225,5 +224,4 @@ TEST(Catalog, ReadsTheInstalledFashionMnist) {
   EXPECT_EQ(set.class_names[9], "Ankle boot");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::catalog_test

@@ -7,8 +7,7 @@
 
 #include "data/data_testing.h"
 
-namespace winnow {
-namespace {
+namespace winnow::cifar_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -74,5 +73,4 @@ TEST(Cifar, Cifar100UsesTheFineLabel) {
               HasSubstr("test.bin: label 100 of record 0 is outside 0..99 (byte 1)"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::cifar_test

@@ -6,8 +6,7 @@
 
 #include "data/data_testing.h"
 
-namespace winnow {
-namespace {
+namespace winnow::data_set_test {
 
 using ::testing::HasSubstr;
 
@@ -68,5 +67,4 @@ TEST(Validate, NamesEveryContradiction) {
               HasSubstr("given label 5 of sample 1 is outside 0..1"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::data_set_test

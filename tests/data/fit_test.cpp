@@ -5,8 +5,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fit_test {
 
 TEST(FitImages, ImagesThatFitStayAsTheyAre) {
   const at::Tensor images = at::arange(24, at::kByte).view({2, 3, 2, 2});
@@ -44,5 +43,4 @@ TEST(FitImages, OtherNumbersOfChannelsAreRefused) {
             "brought together, nothing else");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fit_test

@@ -6,8 +6,7 @@
 
 #include "data/data_testing.h"
 
-namespace winnow {
-namespace {
+namespace winnow::idx_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -106,5 +105,4 @@ TEST(Idx, AFolderMayMixNamesAndCompression) {
   EXPECT_EQ(set.test.size(), 1);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::idx_test

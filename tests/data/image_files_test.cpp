@@ -7,8 +7,7 @@
 #include "data/data_testing.h"
 #include "winnow/data/image_layouts.h"
 
-namespace winnow {
-namespace {
+namespace winnow::image_files_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -210,5 +209,4 @@ TEST(Decode, ABuildWithoutOpenCvSaysWhatToInstall) {
                         "libopencv-core-dev"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::image_files_test

@@ -5,8 +5,7 @@
 
 #include "data/data_testing.h"
 
-namespace winnow {
-namespace {
+namespace winnow::label_file_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -71,5 +70,4 @@ TEST(LabelFile, WrongLinesAreNamed) {
               HasSubstr("a.json: unknown kind of label file | expected a name ending in .npy"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::label_file_test

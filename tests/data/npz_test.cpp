@@ -6,8 +6,7 @@
 
 #include "data/data_testing.h"
 
-namespace winnow {
-namespace {
+namespace winnow::npz_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -237,5 +236,4 @@ TEST(MedMnist, RefusesWhatIsNotOneLabelPerImage) {
               HasSubstr("train_labels: label 9 of sample 1 is outside 0..8"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::npz_test

@@ -10,8 +10,7 @@
 
 #include "winnow/base/error.h"
 
-namespace winnow {
-namespace {
+namespace winnow::partition_rules_test {
 
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
@@ -118,5 +117,4 @@ TEST(Membership, AHopelessProbabilityIsAnError) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::partition_rules_test

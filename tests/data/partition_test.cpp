@@ -12,8 +12,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
 
-namespace winnow {
-namespace {
+namespace winnow::partition_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -321,5 +320,4 @@ TEST(Partition, ValuesHoldTheDefaultsOfTheEntry) {
       R"({"name":"bernoulli_dirichlet","p":0.7,"alpha":10.0,"min_size":21})");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::partition_test

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace winnow {
-namespace {
+namespace winnow::synthetic_test {
 
 // The share of the training samples whose best-correlated pattern is of their own class.
 double nearest_pattern_accuracy(const SyntheticOptions& options) {
@@ -77,5 +76,4 @@ TEST(Synthetic, UsesTheRangeOfAByteWithoutSaturating) {
   EXPECT_LT(clipped, 0.05);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::synthetic_test

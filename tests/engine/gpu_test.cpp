@@ -12,8 +12,7 @@
 #include "winnow/run/session.h"
 #include "winnow/train/loss.h"
 
-namespace winnow {
-namespace {
+namespace winnow::gpu_test {
 
 // Stated in docs/design.md.
 constexpr double kWeightTolerance = 2e-3;
@@ -271,5 +270,4 @@ TEST_F(Gpu, FeedsTheSameImages) {
   EXPECT_LT((a - b).abs().max().item<double>(), 1e-5);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::gpu_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace winnow {
-namespace {
+namespace winnow::lane_choice_test {
 
 // Three calls, of which the last counts.
 void play(LaneChoice& choice, double steps_per_second) {
@@ -51,5 +50,4 @@ TEST(LaneChoice, OfOneNumberIsSettled) {
   EXPECT_TRUE(choice.settled());
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::lane_choice_test

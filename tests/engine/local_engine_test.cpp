@@ -15,8 +15,7 @@
 // Present only where LibTorch stands on OpenMP.
 extern "C" int omp_get_max_threads() __attribute__((weak));
 
-namespace winnow {
-namespace {
+namespace winnow::local_engine_test {
 
 const std::vector<Schema>& ping_schemas() {
   static const std::vector<Schema> schemas{{"ping", {}}, {"pong", {{"value", FieldType::u32}}}};
@@ -391,5 +390,4 @@ TEST(LocalEngine, WorkersUseOneThreadPerOperation) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::local_engine_test

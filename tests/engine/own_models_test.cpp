@@ -6,8 +6,7 @@
 #include "testing/support.h"
 #include "winnow/engine/local_engine.h"
 
-namespace winnow {
-namespace {
+namespace winnow::own_models_test {
 
 const std::vector<std::int64_t> kSizes{6, 9, 0, 12};
 
@@ -136,5 +135,4 @@ TEST(OwnModels, MeasuringThemDoesNotDependOnTheLanes) {
   EXPECT_EQ(one.engine.evaluate_ensemble().loss_sum, five.engine.evaluate_ensemble().loss_sum);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::own_models_test

@@ -10,8 +10,7 @@
 // Present only where LibTorch stands on OpenMP.
 extern "C" int omp_get_max_threads() __attribute__((weak));
 
-namespace winnow {
-namespace {
+namespace winnow::threads_test {
 
 TEST(Threads, OneOperationUsesOneThread) {
   use_one_thread_per_operation();
@@ -32,5 +31,4 @@ TEST(Threads, NewThreadsKeepTheLimit) {
   EXPECT_EQ(seen, 1);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::threads_test

@@ -10,8 +10,7 @@
 #include "testing/support.h"
 #include "winnow/base/random.h"
 
-namespace winnow {
-namespace {
+namespace winnow::aggregation_test {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -176,5 +175,4 @@ TEST(AllFinite, BearsHugeValues) {
   EXPECT_FALSE(all_finite(state));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::aggregation_test

@@ -4,8 +4,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::client_test {
 
 // One client of a tiny data set on a lane of its own.
 struct Client {
@@ -73,5 +72,4 @@ TEST(ClientMemory, IsEmptyUntilSomethingIsRemembered) {
   EXPECT_FALSE(values.empty());
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::client_test

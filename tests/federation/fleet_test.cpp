@@ -6,8 +6,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fleet_test {
 
 FakeFleet fleet_of(std::vector<std::int64_t> sizes) {
   return {std::move(sizes), [](std::int64_t, const Message& task) { return task; }};
@@ -50,5 +49,4 @@ TEST(ClientsWithSamples, AreThoseWorthSelecting) {
   EXPECT_TRUE(clients_with_samples(fleet_of({0, 0})).empty());
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fleet_test

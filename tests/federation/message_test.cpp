@@ -4,8 +4,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::message_test {
 
 TEST(Message, CountsThePayloadOfEveryType) {
   const State small = state_of({1, 2, 3});
@@ -116,5 +115,4 @@ TEST(Message, RenamedKeepsTheFields) {
   EXPECT_EQ(task.kind(), "train");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::message_test

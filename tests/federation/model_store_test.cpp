@@ -10,8 +10,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::model_store_test {
 
 namespace fs = std::filesystem;
 
@@ -229,5 +228,4 @@ TEST(ModelStore, RefusesWhatItDoesNotHave) {
             "tensor 'model/x' is no model of a client");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::model_store_test

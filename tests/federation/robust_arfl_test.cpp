@@ -11,8 +11,7 @@
 #include "testing/support.h"
 #include "winnow/base/random.h"
 
-namespace winnow {
-namespace {
+namespace winnow::robust_arfl_test {
 
 const std::vector<float> kWorked{1, 1.1F, .9F, 1.05F, 5};
 
@@ -253,5 +252,4 @@ TEST(Arfl, SkipsTensorsWithoutDimensionsAndWeighsCounters) {
   EXPECT_EQ(values_of(result.model)[2], 87.0F) << "10 + 0.000077 of a million, rounded";
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::robust_arfl_test

@@ -9,8 +9,7 @@
 #include "testing/support.h"
 #include "winnow/base/random.h"
 
-namespace winnow {
-namespace {
+namespace winnow::robust_distance_test {
 
 Distances distances_of(const std::vector<double>& values) {
   Distances distances(static_cast<std::int64_t>(values.size()));
@@ -188,5 +187,4 @@ TEST(MeanAroundMedian, OfAllIsTheMean) {
             (std::vector<float>{3, 4, 2}));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::robust_distance_test

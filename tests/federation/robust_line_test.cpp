@@ -10,8 +10,7 @@
 
 #include "winnow/base/random.h"
 
-namespace winnow {
-namespace {
+namespace winnow::robust_line_test {
 
 double median_of(std::vector<double> numbers) {
   std::ranges::sort(numbers);
@@ -131,5 +130,4 @@ TEST(RankColumns, GiveEqualValuesTheOrderOfRows) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::robust_line_test

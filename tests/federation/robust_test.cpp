@@ -11,8 +11,7 @@
 #include "testing/support.h"
 #include "winnow/base/random.h"
 
-namespace winnow {
-namespace {
+namespace winnow::robust_test {
 
 std::vector<State> models_of(std::initializer_list<float> values) {
   std::vector<State> models;
@@ -397,5 +396,4 @@ TEST(TrimmedMean, KeepsTheSignOfACommonZero) {
   EXPECT_TRUE(std::signbit(values_of(result).front()));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::robust_test

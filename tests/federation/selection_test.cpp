@@ -9,8 +9,7 @@
 #include <set>
 #include <string>
 
-namespace winnow {
-namespace {
+namespace winnow::selection_test {
 
 std::vector<std::int64_t> everybody(std::int64_t count) {
   std::vector<std::int64_t> pool(static_cast<std::size_t>(count));
@@ -86,5 +85,4 @@ TEST(SelectUniform, IsFairOverManyRounds) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::selection_test

@@ -6,8 +6,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::base_choice_test {
 
 using ::testing::Contains;
 using ::testing::Not;
@@ -95,5 +94,4 @@ TEST(BaseChoice, SaysWhyAMethodCannotBeWrapped) {
             ErrorKind::experiment);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::base_choice_test

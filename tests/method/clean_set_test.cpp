@@ -7,8 +7,7 @@
 
 #include "winnow/method/fedrn/min_max.h"
 
-namespace winnow {
-namespace {
+namespace winnow::clean_set_test {
 
 using Numbers = std::vector<double>;
 using Mask = std::vector<bool>;
@@ -120,5 +119,4 @@ TEST(FedRNCleanSet, SubsetKeepsSamplesAndLabelsTogether) {
   EXPECT_EQ(std::vector(set.labels.begin(), set.labels.end()), (std::vector<std::int64_t>{2, 4}));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::clean_set_test

@@ -15,8 +15,7 @@
 #include "winnow/federation/robust_distance.h"
 #include "winnow/method/base_method.h"
 
-namespace winnow {
-namespace {
+namespace winnow::cross_method_test {
 
 constexpr std::int64_t kSize = 300;  // more than a tile, not a multiple of it
 
@@ -260,5 +259,4 @@ TEST_P(OneOutlier, HasNoWeightInArfl) {
   EXPECT_GT(*std::ranges::min_element(result.weights.begin(), result.weights.end() - 1), 0.05);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::cross_method_test

@@ -5,8 +5,7 @@
 
 #include "method/one_client.h"
 
-namespace winnow {
-namespace {
+namespace winnow::local_training_test {
 
 TEST(LocalTraining, TrainsAsTheContextDoesWithTheSameObjective) {
   for (const bool augment : {false, true}) {
@@ -82,5 +81,4 @@ TEST(LocalTraining, RecallsWhatIsThere) {
   EXPECT_EQ(recall(memory, "a", at::full({1}, 4)).item<int>(), 6);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::local_training_test

@@ -5,8 +5,7 @@
 #include "winnow/method/fedavg/fedavg.h"
 #include "winnow/method/method.h"
 
-namespace winnow {
-namespace {
+namespace winnow::registry_test {
 
 TEST(Registry, FindsABuiltinMethodByName) {
   const Registry registry = builtin_methods();
@@ -47,5 +46,4 @@ TEST(Registry, TakesAMethodOfOnesOwn) {
   EXPECT_EQ(registry.find("mine").name, "mine");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::registry_test

@@ -18,8 +18,7 @@
 #include "winnow/method/median/median.h"
 #include "winnow/method/trimmed_mean/trimmed_mean.h"
 
-namespace winnow {
-namespace {
+namespace winnow::robust_methods_test {
 
 std::unique_ptr<BaseMethod> make(const std::string& name, const Json& table = Json::object()) {
   static const std::map<std::string, std::function<MethodInfo()>> kInfos{
@@ -220,5 +219,4 @@ TEST(RobustMethods, BulyanAveragesTheCountersOfTheSelected) {
   EXPECT_EQ(values_of(aggregate(*make("bulyan"), uploads).counters()), std::vector<float>{4});
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::robust_methods_test

@@ -12,8 +12,7 @@
 #include "winnow/method/dividemix/dividemix.h"
 #include "winnow/method/fedavg/fedavg.h"
 
-namespace winnow {
-namespace {
+namespace winnow::twin_method_test {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
@@ -233,5 +232,4 @@ TEST(TwinMethod, AResumedRunEndsInTheSameBits) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::twin_method_test

@@ -9,8 +9,7 @@
 #include "model/support.h"
 #include "winnow/model/init.h"
 
-namespace winnow {
-namespace {
+namespace winnow::layers_test {
 
 // Binds declared weights to a fresh buffer for inference and returns the state.
 State bind(Weights& weights) {
@@ -141,5 +140,4 @@ TEST(ChannelsTogether, LaysTheSameImagesOutByPixel) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::layers_test

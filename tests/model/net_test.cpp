@@ -13,8 +13,7 @@
 #include "winnow/model/layers.h"
 #include "winnow/model/net.h"
 
-namespace winnow {
-namespace {
+namespace winnow::net_test {
 
 using ::testing::HasSubstr;
 
@@ -296,5 +295,4 @@ TEST(WeightsCopy, HoldsParametersAlignedAndConvolutionsChannelsLast) {
   EXPECT_EQ(weights.parameters().size(), 2U);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::net_test

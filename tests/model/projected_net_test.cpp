@@ -6,8 +6,7 @@
 
 #include "model/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::projected_net_test {
 
 const NetShape kGrey{10, 1, 28, 28};
 
@@ -63,5 +62,4 @@ TEST(ProjectedNet, TrainsEveryParameterAndMovesStatistics) {
   EXPECT_FALSE(net.state.buffers().equal(before));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::projected_net_test

@@ -12,8 +12,7 @@
 #include "model/support.h"
 #include "winnow/base/files.h"
 
-namespace winnow {
-namespace {
+namespace winnow::safetensors_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -287,5 +286,4 @@ TEST_F(StateFile, AMissingFileIsNamed) {
   EXPECT_THAT(load_fault(), HasSubstr("cannot read " + path_.string() + ": no such file"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::safetensors_test

@@ -15,8 +15,7 @@
 #include "winnow/model/projected_net.h"
 #include "winnow/model/script_text.h"
 
-namespace winnow {
-namespace {
+namespace winnow::script_export_test {
 
 using ::testing::HasSubstr;
 
@@ -155,5 +154,4 @@ TEST(ScriptExport, AModelWithoutTextIsOurBug) {
               HasSubstr("model 'lenet6' has no TorchScript text"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::script_export_test

@@ -16,8 +16,7 @@
 #include "model/support.h"
 #include "testing/script_files.h"
 
-namespace winnow {
-namespace {
+namespace winnow::script_net_test {
 
 using ::testing::AllOf;
 using ::testing::EndsWith;
@@ -256,5 +255,4 @@ TEST_F(ScriptNet, TheTrainedModuleComesBackWithItsNewWeights) {
   EXPECT_EQ(back.attr("mean").toDoubleVector(), std::vector<double>{0.5});
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::script_net_test

@@ -5,8 +5,7 @@
 
 #include "winnow/base/sha256.h"
 
-namespace winnow {
-namespace {
+namespace winnow::state_test {
 
 LayoutPtr small_layout() {
   return std::make_shared<const Layout>(std::vector<Slot>{{"a.weight", {2, 3}, SlotKind::parameter},
@@ -72,5 +71,4 @@ TEST(StateHash, OfMoreThanAMiBIsThatOfItsPieces) {
   EXPECT_NE(hash(state), before);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::state_test

@@ -12,8 +12,7 @@
 #include "winnow/base/sha256.h"
 #include "winnow/model/safetensors.h"
 
-namespace winnow {
-namespace {
+namespace winnow::weight_file_test {
 
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
@@ -257,5 +256,4 @@ TEST_F(WeightFile, ANameThatIsThereTwiceIsAnError) {
                            "does not fit the model: \"heads.head.bias\" is unknown{}", kHint)));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::weight_file_test

@@ -11,8 +11,7 @@
 #include "model/support.h"
 #include "winnow/model/net.h"
 
-namespace winnow {
-namespace {
+namespace winnow::zoo_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -287,5 +286,4 @@ TEST(Resnet18, TheLogitsOfAnImageDoNotDependOnItsBatchOutsideOfTraining) {
                            bound.net->forward(images.narrow(0, 0, 1), {}), 1e-4, 1e-5));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::zoo_test

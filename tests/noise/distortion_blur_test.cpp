@@ -7,8 +7,7 @@
 #include "noise/distortion_pictures.h"
 #include "winnow/noise/filter.h"
 
-namespace winnow::distortion {
-namespace {
+namespace winnow::distortion::distortion_blur_test {
 
 using testing_pictures::natural;
 using testing_pictures::Picture;
@@ -172,5 +171,4 @@ TEST(ZoomBlur, KeepsTheMiddleSharperThanTheEdge) {
   EXPECT_GT(swing(14), swing(28) + 30);
 }
 
-}  // namespace
-}  // namespace winnow::distortion
+}  // namespace winnow::distortion::distortion_blur_test

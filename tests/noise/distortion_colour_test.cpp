@@ -4,8 +4,7 @@
 
 #include "noise/distortion_pictures.h"
 
-namespace winnow::distortion {
-namespace {
+namespace winnow::distortion::distortion_colour_test {
 
 using testing_pictures::Picture;
 
@@ -114,5 +113,4 @@ TEST(Contrast, TreatsChannelsApart) {
   EXPECT_EQ(picture.bytes, before.bytes);
 }
 
-}  // namespace
-}  // namespace winnow::distortion
+}  // namespace winnow::distortion::distortion_colour_test

@@ -7,8 +7,7 @@
 
 #include "noise/distortion_pictures.h"
 
-namespace winnow::distortion {
-namespace {
+namespace winnow::distortion::distortion_geometry_test {
 
 using testing_pictures::natural;
 using testing_pictures::Picture;
@@ -114,5 +113,4 @@ TEST(Pixelate, ShowsTheWorkedRampAgain) {
   }
 }
 
-}  // namespace
-}  // namespace winnow::distortion
+}  // namespace winnow::distortion::distortion_geometry_test

@@ -7,8 +7,7 @@
 
 #include "noise/distortion_pictures.h"
 
-namespace winnow::distortion {
-namespace {
+namespace winnow::distortion::distortion_noise_test {
 
 using testing_pictures::flat;
 using testing_pictures::Picture;
@@ -197,5 +196,4 @@ TEST(ByteNoise, DrawsMatchTheTable) {
   EXPECT_NEAR(std::sqrt(squares / count), 25.5, 0.3);
 }
 
-}  // namespace
-}  // namespace winnow::distortion
+}  // namespace winnow::distortion::distortion_noise_test

@@ -12,8 +12,7 @@
 #include "testing/errors.h"
 #include "winnow/base/error.h"
 
-namespace winnow {
-namespace {
+namespace winnow::distortion_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -285,5 +284,4 @@ TEST(DistortImages, NoJobsAndNoImagesAreFine) {
   EXPECT_NO_THROW(distort_images(none, {}, 1, 4));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::distortion_test

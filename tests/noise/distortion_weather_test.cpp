@@ -10,8 +10,7 @@
 #include "winnow/noise/distortion_spatter.h"
 #include "winnow/noise/plasma.h"
 
-namespace winnow::distortion {
-namespace {
+namespace winnow::distortion::distortion_weather_test {
 
 using testing_pictures::flat;
 using testing_pictures::Picture;
@@ -240,5 +239,4 @@ TEST(Spatter, GreyImagesGetTheLumaOfMudAndWater) {
   EXPECT_EQ(*std::max_element(water.bytes.begin(), water.bytes.end()), 109);  // .5 * 219.163
 }
 
-}  // namespace
-}  // namespace winnow::distortion
+}  // namespace winnow::distortion::distortion_weather_test

@@ -9,8 +9,7 @@
 #include "winnow/noise/filter_motion.h"
 #include "winnow/noise/filter_resize.h"
 
-namespace winnow::distortion {
-namespace {
+namespace winnow::distortion::filter_test {
 
 using ::testing::ElementsAre;
 
@@ -298,5 +297,4 @@ TEST(Equalise, SkipsTheFirstOccupiedLevel) {
   EXPECT_THAT(constant, ElementsAre(20, 20, 20));
 }
 
-}  // namespace
-}  // namespace winnow::distortion
+}  // namespace winnow::distortion::filter_test

@@ -8,8 +8,7 @@
 #include "noise/distortion_pictures.h"
 #include "winnow/base/error.h"
 
-namespace winnow {
-namespace {
+namespace winnow::generative_surrogate_test {
 
 using ::testing::HasSubstr;
 using testing_pictures::Picture;
@@ -121,5 +120,4 @@ TEST(GenMode, IsReadByName) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::generative_surrogate_test

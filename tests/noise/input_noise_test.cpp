@@ -12,8 +12,7 @@
 #include "winnow/noise/distortion.h"
 #include "winnow/noise/noise.h"
 
-namespace winnow {
-namespace {
+namespace winnow::input_noise_test {
 
 using ::testing::HasSubstr;
 
@@ -162,5 +161,4 @@ TEST(InputNoise, EveryListedNoiseIsDescribed) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::input_noise_test

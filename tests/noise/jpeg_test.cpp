@@ -6,8 +6,7 @@
 #include "noise/distortion_pictures.h"
 #include "winnow/noise/distortion.h"
 
-namespace winnow::distortion {
-namespace {
+namespace winnow::distortion::jpeg_test {
 
 using ::testing::ElementsAre;
 using testing_pictures::flat;
@@ -148,5 +147,4 @@ TEST(Jpeg, FlatColourStaysFlatAtAnySize) {
   }
 }
 
-}  // namespace
-}  // namespace winnow::distortion
+}  // namespace winnow::distortion::jpeg_test

@@ -7,8 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace winnow {
-namespace {
+namespace winnow::label_noise_rules_test {
 
 using ::testing::DoubleNear;
 using ::testing::Each;
@@ -149,5 +148,4 @@ TEST(FednclGaussian, LevelsHaveTheChancesOfTheCutNormal) {
   EXPECT_NEAR(mean, 0.34600, 4 * 0.00095);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::label_noise_rules_test

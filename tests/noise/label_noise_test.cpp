@@ -13,8 +13,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 
-namespace winnow {
-namespace {
+namespace winnow::label_noise_test {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -513,5 +512,4 @@ TEST(LabelNoise, ValuesHoldEveryDefaultAndReadBack) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::label_noise_test

@@ -12,8 +12,7 @@
 #include "winnow/base/files.h"
 #include "winnow/base/sha256.h"
 
-namespace winnow {
-namespace {
+namespace winnow::ledger_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -170,5 +169,4 @@ TEST(WrongLabels, MarksWhatDiffersFromTheTruth) {
               HasSubstr("4 given labels for 3 samples"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::ledger_test

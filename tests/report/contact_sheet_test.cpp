@@ -15,8 +15,7 @@
 
 #include "winnow/base/error.h"
 
-namespace winnow {
-namespace {
+namespace winnow::contact_sheet_test {
 
 using Pixel = std::array<int, 3>;
 constexpr Pixel kWhite{255, 255, 255};
@@ -202,5 +201,4 @@ TEST(ContactSheet, ImagesItCannotDrawAreRefused) {
   EXPECT_EQ(error_text(sheet_of({})), "a contact sheet needs at least one image");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::contact_sheet_test

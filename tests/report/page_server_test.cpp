@@ -13,8 +13,7 @@
 
 #include "testing/errors.h"
 
-namespace winnow {
-namespace {
+namespace winnow::page_server_test {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -190,5 +189,4 @@ TEST(PageServer, APortThatIsTakenIsAnError) {
                         served.port()));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::page_server_test

@@ -3,8 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace winnow {
-namespace {
+namespace winnow::page_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -50,5 +49,4 @@ TEST(Page, NeedsNothingFromOutside) {
   EXPECT_LT(page.size(), 400'000U);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::page_test

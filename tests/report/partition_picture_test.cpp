@@ -14,8 +14,7 @@
 
 #include "winnow/base/error.h"
 
-namespace winnow {
-namespace {
+namespace winnow::partition_picture_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -330,5 +329,4 @@ TEST(PartitionPicture, ContradictionsAreRefused) {
             "client 1 of a partition picture has a share of nan, expected 0..1");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::partition_picture_test

@@ -11,8 +11,7 @@
 #include "testing/support.h"
 #include "winnow/base/error.h"
 
-namespace winnow {
-namespace {
+namespace winnow::table_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -468,5 +467,4 @@ TEST(Table, RefusesASummaryWhoseMetricIsNotANumber) {
                "");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::table_test

@@ -9,8 +9,7 @@
 #include "winnow/federation/selection.h"
 #include "winnow/model/net.h"
 
-namespace winnow {
-namespace {
+namespace winnow::bench_test {
 
 TEST(BenchJobs, AreNamedOnceAndMakeValidExperiments) {
   std::set<std::string> names;
@@ -68,5 +67,4 @@ TEST(RunBench, PlaysOneMeasuredRoundHoweverShortTheTime) {
   EXPECT_EQ(run_bench(job, {.lanes = 1, .device = "cpu"}, 0.0).rounds, 1);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::bench_test

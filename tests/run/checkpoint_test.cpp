@@ -6,8 +6,7 @@
 #include "run/small_run.h"
 #include "winnow/model/safetensors.h"
 
-namespace winnow {
-namespace {
+namespace winnow::checkpoint_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -206,5 +205,4 @@ TEST(Checkpoint, AFolderThatCannotBeWrittenIsOneClearLine) {
               HasSubstr("cannot write " + (folder / "file").string()));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::checkpoint_test

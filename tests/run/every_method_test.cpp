@@ -10,8 +10,7 @@
 #include "winnow/run/checkpoint.h"
 #include "winnow/run/summary.h"
 
-namespace winnow {
-namespace {
+namespace winnow::every_method_test {
 
 // Schedules short enough that every phase of a method is played.
 std::vector<std::string> schedule(const std::string& method) {
@@ -177,5 +176,4 @@ INSTANTIATE_TEST_SUITE_P(All, EveryBase, ::testing::ValuesIn(BaseChoice().names(
 INSTANTIATE_TEST_SUITE_P(All, EveryMethod, ::testing::ValuesIn(all_names()),
                          [](const auto& info) { return info.param; });
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::every_method_test

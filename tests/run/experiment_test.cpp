@@ -5,8 +5,7 @@
 
 #include "run/small_run.h"
 
-namespace winnow {
-namespace {
+namespace winnow::experiment_test {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -326,5 +325,4 @@ TEST(MakeMethod, GivesTheMethodItsParametersAndChecksTheSetting) {
             "picky: too many clients");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::experiment_test

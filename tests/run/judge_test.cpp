@@ -4,8 +4,7 @@
 
 #include "run/small_run.h"
 
-namespace winnow {
-namespace {
+namespace winnow::judge_test {
 
 // Two clients with four samples each; client 1 has two wrong labels.
 World two_clients() {
@@ -113,5 +112,4 @@ TEST(Judge, WithoutRepairThereIsNoAfter) {
   EXPECT_FALSE(json.at("confusion").contains("after"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::judge_test

@@ -12,8 +12,7 @@
 #include "winnow/base/random.h"
 #include "winnow/base/text.h"
 
-namespace winnow {
-namespace {
+namespace winnow::metrics_test {
 
 // Rounds with these accuracies and ten participations each; nothing where it was not evaluated.
 History history_of(const std::vector<std::optional<double>>& accuracies) {
@@ -164,5 +163,4 @@ TEST(Metrics, Last10IsOverTheRoundsThatHaveAValue) {
   EXPECT_EQ(last10(history, &RoundRecord::label_precision), 0.75);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::metrics_test

@@ -11,8 +11,7 @@
 #include "winnow/model/safetensors.h"
 #include "winnow/run/runner.h"
 
-namespace winnow {
-namespace {
+namespace winnow::own_model_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -134,5 +133,4 @@ TEST(OwnModel, ARunLeavesTheTrainedModuleAndCanBeTrainedOn) {
   EXPECT_NE(hash(state), hash(linear_state(kSmallShape)));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::own_model_test

@@ -3,8 +3,7 @@
 
 #include "run/small_run.h"
 
-namespace winnow {
-namespace {
+namespace winnow::projection_test {
 
 TEST(Projection, StandsBeforeTheHeadOfTheRunsModel) {
   Session plain(small(), methods(), on_cpu(), nullptr);
@@ -67,5 +66,4 @@ TEST(Projection, ANetworkOfOnesOwnBringsItItself) {
   EXPECT_EQ(experiment.model.projection, 0);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::projection_test

@@ -11,8 +11,7 @@
 #include "winnow/data/image_files.h"
 #include "winnow/run/world.h"
 
-namespace winnow {
-namespace {
+namespace winnow::public_images_test {
 
 std::vector<std::int64_t> all_of(const DataSet& data) {
   std::vector<std::int64_t> left(data.train.labels.size());
@@ -151,5 +150,4 @@ TEST(PublicImages, AreInTheResolvedExperiment) {
   EXPECT_EQ(parse_experiment(experiment.resolved(), registry).hash(), experiment.hash());
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::public_images_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace winnow {
-namespace {
+namespace winnow::quality_test {
 
 using Set = std::set<std::int64_t>;
 
@@ -66,5 +65,4 @@ TEST(Quality, LabelPrecisionAndRecallOfTheSpecExample) {
   EXPECT_DOUBLE_EQ(none.label_recall, 0.0);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::quality_test

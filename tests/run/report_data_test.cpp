@@ -9,8 +9,7 @@
 #include "run/small_run.h"
 #include "winnow/run/runner.h"
 
-namespace winnow {
-namespace {
+namespace winnow::report_data_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -146,5 +145,4 @@ TEST(ReportData, ErrorsNameTheFolderOrTheFile) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::report_data_test

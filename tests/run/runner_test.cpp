@@ -12,8 +12,7 @@
 #include "winnow/model/safetensors.h"
 #include "winnow/noise/ledger.h"
 
-namespace winnow {
-namespace {
+namespace winnow::runner_test {
 
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
@@ -392,5 +391,4 @@ TEST(Runner, ARunThatFailsKeepsItsLastCheckpoint) {
   EXPECT_EQ(resume(folder / "run").summary.at("model_hash"), undisturbed_hashes(experiment).back());
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::runner_test

@@ -6,8 +6,7 @@
 #include "run/small_run.h"
 #include "winnow/model/safetensors.h"
 
-namespace winnow {
-namespace {
+namespace winnow::session_test {
 
 using ::testing::HasSubstr;
 
@@ -222,5 +221,4 @@ TEST(Device, OnlyWhatIsThereCanBeChosen) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::session_test

@@ -5,8 +5,7 @@
 
 #include "run/small_run.h"
 
-namespace winnow {
-namespace {
+namespace winnow::sweep_test {
 
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
@@ -255,5 +254,4 @@ TEST(Sweep, TheIndexListsEveryRun) {
             R"toml({"id":"fedavg_s2","row":"fedavg","column":"","seed":2})toml");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::sweep_test

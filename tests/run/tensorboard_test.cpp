@@ -9,8 +9,7 @@
 #include "run/small_run.h"
 #include "winnow/run/runner.h"
 
-namespace winnow {
-namespace {
+namespace winnow::tensorboard_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -297,5 +296,4 @@ TEST(TensorBoard, APlaceThatCannotBeWrittenIsNamed) {
                 " | free some space or choose another place with --out");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::tensorboard_test

@@ -7,8 +7,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::toml_test {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -142,5 +141,4 @@ TEST(SetByPath, RefusesAWayThatLeadsNowhere) {
             ErrorKind::usage);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::toml_test

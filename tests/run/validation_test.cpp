@@ -12,8 +12,7 @@
 #include "winnow/data/image_files.h"
 #include "winnow/run/world.h"
 
-namespace winnow {
-namespace {
+namespace winnow::validation_test {
 
 DataSet hundred() {
   return tiny_data(100, 10);
@@ -173,5 +172,4 @@ TEST(Validation, AMethodMeasuresManyModelsAtOnce) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::validation_test

@@ -6,8 +6,7 @@
 #include "run/small_run.h"
 #include "winnow/run/runner.h"
 
-namespace winnow {
-namespace {
+namespace winnow::verify_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -100,5 +99,4 @@ TEST(Verify, CanBeStopped) {
       Interrupted);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::verify_test

@@ -4,8 +4,7 @@
 
 #include "winnow/run/session.h"
 
-namespace winnow {
-namespace {
+namespace winnow::world_test {
 
 Experiment small(const Json& method, const char* noise) {
   Json tree = Json::parse(R"({"seed": 5, "rounds": 2,
@@ -99,5 +98,4 @@ TEST(World, NoiseTouchesTrainingDataOnly) {
   EXPECT_FALSE(clean.data.train.images.equal(noisy.data.train.images));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::world_test

@@ -13,8 +13,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
 
-namespace winnow {
-namespace {
+namespace winnow::correlation_test {
 
 using ::testing::DoubleNear;
 using ::testing::Optional;
@@ -125,5 +124,4 @@ TEST(RocArea, RefusesUnpairedValuesAndValuesThatAreNotFinite) {
             "roc_area: value 1 of 2 is nan, expected finite values");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::correlation_test

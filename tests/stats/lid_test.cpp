@@ -13,8 +13,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
 
-namespace winnow {
-namespace {
+namespace winnow::lid_test {
 
 using ::testing::Each;
 
@@ -222,5 +221,4 @@ TEST(MeanLid, OfATensorNeedsTwoRows) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::lid_test

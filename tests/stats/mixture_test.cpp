@@ -14,8 +14,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
 
-namespace winnow {
-namespace {
+namespace winnow::mixture_test {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -248,5 +247,4 @@ TEST(Mixture, RefusesOptionsOutOfRange) {
   EXPECT_NE(error_text({1.0, 2.0}, {.tol = 0.0, .reg = 1e-6, .max_iter = 0}), "no error");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::mixture_test

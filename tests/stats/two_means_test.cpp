@@ -15,8 +15,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
 
-namespace winnow {
-namespace {
+namespace winnow::two_means_test {
 
 using ::testing::ElementsAre;
 
@@ -138,5 +137,4 @@ TEST(TwoMeans, RefusesTooFewValuesAndValuesThatAreNotFinite) {
             "two_means: value 2 of 3 is nan, expected finite values");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::two_means_test

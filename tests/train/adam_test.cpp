@@ -9,8 +9,7 @@
 #include "testing/support.h"
 #include "winnow/train/lane.h"
 
-namespace winnow {
-namespace {
+namespace winnow::adam_test {
 
 // PyTorch's first step: the bias corrections leave lr * g / (|g| + eps).
 TEST(Adam, TheFirstStepHasTheSizeOfTheLearningRate) {
@@ -112,5 +111,4 @@ TEST(LaneAdam, StepsCanBeTakenOnOtherImages) {
   EXPECT_NE(trained(lane, nullptr), trained(there, nullptr));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::adam_test

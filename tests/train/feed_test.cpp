@@ -5,8 +5,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::feed_test {
 
 at::Tensor index_of(const std::vector<std::int64_t>& samples) {
   return at::tensor(samples, at::kLong);
@@ -168,5 +167,4 @@ TEST(Feed, RefusesAWrongNumberOfMeans) {
   EXPECT_EQ(error_kind([&] { const Feed feed(images, {}, 0, at::kCPU); }), ErrorKind::experiment);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::feed_test

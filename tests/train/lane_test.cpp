@@ -11,8 +11,7 @@
 #include "winnow/train/loss.h"
 #include "winnow/train/sgd.h"
 
-namespace winnow {
-namespace {
+namespace winnow::lane_test {
 
 constexpr TrainKey kKey{.seed = 5, .round = 2, .client = 9};
 
@@ -695,5 +694,4 @@ TEST(LaneObjective, BuffersKeepTheirValuesUntilALargerOneIsNeeded) {
   EXPECT_EQ(lane.buffer("a", 7, {3}, at::kFloat).size(1), 3);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::lane_test

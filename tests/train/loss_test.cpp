@@ -7,8 +7,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::loss_test {
 
 at::Tensor logits_of(const std::vector<double>& row) {
   return at::tensor(row, at::kDouble).unsqueeze(0);
@@ -93,5 +92,4 @@ TEST(DoubleSoftmax, IsBoundedForTenClasses) {
               2.30258509, 1e-6);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::loss_test

@@ -5,8 +5,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::options_test {
 
 TEST(TrainOptions, ReadTheTrainTable) {
   TrainOptions options;
@@ -35,5 +34,4 @@ TEST(TrainOptions, RefuseImpossibleValues) {
   EXPECT_THAT(text("momentums", 0.1), testing::HasSubstr("did you mean 'momentum'?"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::options_test

@@ -9,8 +9,7 @@
 #include "testing/support.h"
 #include "winnow/train/feed.h"
 
-namespace winnow {
-namespace {
+namespace winnow::plan_test {
 
 // Samples 100, 101, ... whose labels tell which sample they belong to.
 struct Local {
@@ -174,5 +173,4 @@ TEST(Plan, MixupDrawsOneLambdaPerBatch) {
   EXPECT_NEAR(narrow.lambda.std().item<double>(), 0.0353, 0.008);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::plan_test

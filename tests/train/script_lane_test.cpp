@@ -14,8 +14,7 @@
 #include "winnow/model/script_net.h"
 #include "winnow/train/lane.h"
 
-namespace winnow {
-namespace {
+namespace winnow::script_lane_test {
 
 namespace fs = std::filesystem;
 
@@ -95,5 +94,4 @@ TEST_F(ScriptLane, AClientsDropoutDoesNotDependOnWhoWasServedBefore) {
   EXPECT_FALSE(at::equal(two.train(start, local(25), options_, {}, key(3)).state.flat, alone.flat));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::script_lane_test

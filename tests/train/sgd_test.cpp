@@ -7,8 +7,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::sgd_test {
 
 // The buffers of one training and the steps taken on them.
 struct Trainer {
@@ -147,5 +146,4 @@ TEST(Sgd, AtTheAnchorNeitherFormPulls) {
   EXPECT_EQ(values_of(trainer.weights), (std::vector<float>{0.5F, 2.0F}));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::sgd_test

@@ -9,8 +9,7 @@
 #include "testing/support.h"
 #include "winnow/train/loss.h"
 
-namespace winnow {
-namespace {
+namespace winnow::soft_loss_test {
 
 at::Tensor rows(std::initializer_list<double> values, std::int64_t columns) {
   return at::tensor(std::vector<double>(values), at::kDouble).view({-1, columns});
@@ -79,5 +78,4 @@ TEST(SoftLoss, ChosenMeanOfNothingIsZero) {
   EXPECT_EQ(chosen_mean(values, at::zeros({3})).item<float>(), 0.0F);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::soft_loss_test

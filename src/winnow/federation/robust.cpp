@@ -16,7 +16,7 @@
 namespace winnow {
 namespace {
 
-constexpr std::int64_t kBlock = 4096;
+constexpr std::int64_t kLineBlock = 4096;
 constexpr double kConverged = 1e-5;
 constexpr std::int64_t kMostReweightings = 100;
 
@@ -90,17 +90,17 @@ void mean_of_ranks(std::span<const float> tile, std::span<const std::int32_t> ra
 }
 
 // What one pass over the models learns about the mean z with the given weights.
-struct Pass {
+struct MedianPass {
   std::vector<double> distances;  // of the models from z
   double change = 0.0;            // ||z - z_before|| / ||z||
 };
 
 // Measures z; `before` are the weights of the last pass, or empty to leave `change` alone.
-Pass measure(const ModelRows& rows, std::span<const double> weights, std::span<const double> before,
-             std::size_t threads) {
+MedianPass measure(const ModelRows& rows, std::span<const double> weights,
+                   std::span<const double> before, std::size_t threads) {
   const auto models = static_cast<std::size_t>(rows.size());
   std::vector<double> sums = sum_over_blocks(
-      rows.coordinates(), kBlock, models + 2, threads,
+      rows.coordinates(), kLineBlock, models + 2, threads,
       [&](std::int64_t begin, std::int64_t end, std::span<double> partial) {
         const std::vector<double> z = mean_of_block(rows, weights, begin, end);
         for (std::size_t k = 0; k < models; ++k) {
@@ -115,7 +115,7 @@ Pass measure(const ModelRows& rows, std::span<const double> weights, std::span<c
           }
         }
       });
-  Pass pass;
+  MedianPass pass;
   pass.change = std::sqrt(sums[models] / std::max(sums[models + 1], 1e-300));
   sums.resize(models);
   for (double& sum : sums) {
@@ -164,21 +164,23 @@ State coordinate_median(std::span<const State> models, std::size_t threads) {
   const ColumnSort sort(rows.size());
   State result = State::zeros(models.front().layout);
   auto* to = result.flat.data_ptr<float>();
-  for_each_block(rows.coordinates(), kBlock, threads, [&](std::int64_t first, std::int64_t last) {
-    std::vector<float> tile(models.size() * kLanes);
-    std::vector<std::int32_t> keys(tile.size());
-    const std::int32_t* below = keys.data() + (rows.size() - 1) / 2 * kLanes;
-    const std::int32_t* above = keys.data() + rows.size() / 2 * kLanes;
-    for_each_tile(first, last, [&](std::int64_t begin, std::int64_t end) {
-      rows.load(begin, end, tile.data());
-      std::ranges::transform(tile, keys.begin(), key_of);
-      sort(keys.data());
-      for (std::int64_t lane = 0; lane < end - begin; ++lane) {
-        to[begin + lane] = static_cast<float>(0.5 * (static_cast<double>(value_of(below[lane])) +
+  for_each_block(rows.coordinates(), kLineBlock, threads,
+                 [&](std::int64_t first, std::int64_t last) {
+                   std::vector<float> tile(models.size() * kLanes);
+                   std::vector<std::int32_t> keys(tile.size());
+                   const std::int32_t* below = keys.data() + (rows.size() - 1) / 2 * kLanes;
+                   const std::int32_t* above = keys.data() + rows.size() / 2 * kLanes;
+                   for_each_tile(first, last, [&](std::int64_t begin, std::int64_t end) {
+                     rows.load(begin, end, tile.data());
+                     std::ranges::transform(tile, keys.begin(), key_of);
+                     sort(keys.data());
+                     for (std::int64_t lane = 0; lane < end - begin; ++lane) {
+                       to[begin + lane] =
+                           static_cast<float>(0.5 * (static_cast<double>(value_of(below[lane])) +
                                                      static_cast<double>(value_of(above[lane]))));
-      }
-    });
-  });
+                     }
+                   });
+                 });
   average_counters(models, std::vector<double>(models.size(), 1.0), result);
   return result;
 }
@@ -190,24 +192,25 @@ State trimmed_mean(std::span<const State> models, std::span<const double> factor
   const bool weighted = std::ranges::adjacent_find(factors, std::not_equal_to{}) != factors.end();
   State result = State::zeros(models.front().layout);
   auto* to = result.flat.data_ptr<float>();
-  for_each_block(rows.coordinates(), kBlock, threads, [&](std::int64_t first, std::int64_t last) {
-    std::vector<float> tile(models.size() * kLanes);
-    std::vector<std::int32_t> keys(tile.size());  // or ranks
-    double mean[kLanes];
-    for_each_tile(first, last, [&](std::int64_t begin, std::int64_t end) {
-      rows.load(begin, end, tile.data());
-      if (weighted) {
-        rank_columns(tile.data(), rows.size(), keys.data());
-        mean_of_ranks(tile, keys, factors, per_end, mean);
-      } else {
-        std::ranges::transform(tile, keys.begin(), key_of);
-        sort(keys.data());
-        mean_of_sorted(keys, per_end, mean);
-      }
-      std::transform(mean, mean + (end - begin), to + begin,
-                     [](double value) { return static_cast<float>(value); });
-    });
-  });
+  for_each_block(rows.coordinates(), kLineBlock, threads,
+                 [&](std::int64_t first, std::int64_t last) {
+                   std::vector<float> tile(models.size() * kLanes);
+                   std::vector<std::int32_t> keys(tile.size());  // or ranks
+                   double mean[kLanes];
+                   for_each_tile(first, last, [&](std::int64_t begin, std::int64_t end) {
+                     rows.load(begin, end, tile.data());
+                     if (weighted) {
+                       rank_columns(tile.data(), rows.size(), keys.data());
+                       mean_of_ranks(tile, keys, factors, per_end, mean);
+                     } else {
+                       std::ranges::transform(tile, keys.begin(), key_of);
+                       sort(keys.data());
+                       mean_of_sorted(keys, per_end, mean);
+                     }
+                     std::transform(mean, mean + (end - begin), to + begin,
+                                    [](double value) { return static_cast<float>(value); });
+                   });
+                 });
   average_counters(models, std::vector<double>(models.size(), 1.0), result);
   return result;
 }
@@ -219,7 +222,7 @@ GeometricMedian geometric_median(std::span<const State> models, std::span<const 
   const std::int64_t most = options.until_converged ? kMostReweightings : options.reweightings;
   std::vector<double> current = share;
   std::vector<double> before;
-  Pass pass = measure(rows, current, before, threads);
+  MedianPass pass = measure(rows, current, before, threads);
   std::int64_t done = 0;
   while (done < most && !(options.until_converged && done > 0 && pass.change < kConverged)) {
     before = options.until_converged ? current : std::vector<double>{};

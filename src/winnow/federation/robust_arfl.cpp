@@ -15,7 +15,7 @@
 namespace winnow {
 namespace {
 
-constexpr std::int64_t kBlock = 1024;
+constexpr std::int64_t kArflBlock = 1024;
 
 // The values of a tile against their lines. Arrays are [clients, kLanes], by rank where not said
 // otherwise. One object per thread.
@@ -165,7 +165,7 @@ std::vector<double> fit_lines(const ModelRows& rows, const ArflOptions& options,
     }
   };
   return sum_over_blocks(
-      rows.coordinates(), kBlock, static_cast<std::size_t>(rows.size()), threads,
+      rows.coordinates(), kArflBlock, static_cast<std::size_t>(rows.size()), threads,
       [&](std::int64_t first, std::int64_t last, std::span<double> partial) {
         Tile tile(rows.size(), options);
         for_each_tile(first, last, [&](std::int64_t begin, std::int64_t end) {
@@ -201,24 +201,25 @@ void mean_of_corrected(const ModelRows& rows, std::span<const Line> lines,
       sums[lane] += weights[i / kLanes] * value;
     }
   };
-  for_each_block(rows.coordinates(), kBlock, threads, [&](std::int64_t first, std::int64_t last) {
-    Tile tile(rows.size(), options);
-    for_each_tile(first, last, [&](std::int64_t begin, std::int64_t end) {
-      rows.load(begin, end, tile.values.data());
-      tile.rank();
-      for (std::int64_t lane = 0; lane < end - begin; ++lane) {
-        const Line& line = lines[static_cast<std::size_t>(begin + lane)];
-        tile.slope[lane] = line.slope;
-        tile.scale[lane] = line.scale;
-      }
-      tile.judge();
-      double sums[kLanes] = {};
-      corrected_mean(tile, sums);
-      for (std::int64_t lane = 0; lane < end - begin; ++lane) {
-        to[begin + lane] = static_cast<float>(sums[lane]);
-      }
-    });
-  });
+  for_each_block(rows.coordinates(), kArflBlock, threads,
+                 [&](std::int64_t first, std::int64_t last) {
+                   Tile tile(rows.size(), options);
+                   for_each_tile(first, last, [&](std::int64_t begin, std::int64_t end) {
+                     rows.load(begin, end, tile.values.data());
+                     tile.rank();
+                     for (std::int64_t lane = 0; lane < end - begin; ++lane) {
+                       const Line& line = lines[static_cast<std::size_t>(begin + lane)];
+                       tile.slope[lane] = line.slope;
+                       tile.scale[lane] = line.scale;
+                     }
+                     tile.judge();
+                     double sums[kLanes] = {};
+                     corrected_mean(tile, sums);
+                     for (std::int64_t lane = 0; lane < end - begin; ++lane) {
+                       to[begin + lane] = static_cast<float>(sums[lane]);
+                     }
+                   });
+                 });
 }
 
 // Of three finite models or more.

@@ -11,7 +11,7 @@
 namespace winnow {
 namespace {
 
-constexpr std::int64_t kBlock = std::int64_t{1} << 14;
+constexpr std::int64_t kDistanceBlock = std::int64_t{1} << 14;
 constexpr std::int64_t kPiece = 1024;  // of all models together it stays in the cache
 constexpr std::int64_t kTileBlock = 4096;
 
@@ -65,8 +65,8 @@ Distances squared_distances(std::span<const State> models, std::size_t threads) 
   const ModelRows rows(models);
   const std::int64_t count = rows.size();
   const std::vector<double> sums = sum_over_blocks(
-      rows.coordinates(), kBlock, static_cast<std::size_t>(count * (count - 1) / 2), threads,
-      [&](std::int64_t first, std::int64_t last, std::span<double> partial) {
+      rows.coordinates(), kDistanceBlock, static_cast<std::size_t>(count * (count - 1) / 2),
+      threads, [&](std::int64_t first, std::int64_t last, std::span<double> partial) {
         for (std::int64_t begin = first; begin < last; begin += kPiece) {
           const std::int64_t size = std::min(kPiece, last - begin);
           auto sum = partial.begin();

@@ -19,10 +19,6 @@ namespace {
 
 constexpr double kRowTolerance = 1e-6;
 
-std::size_t index(std::int64_t value) {
-  return static_cast<std::size_t>(value);
-}
-
 // The numbers of one line, separated by blanks, commas or semicolons.
 std::vector<double> parse_row(std::string_view line, const std::string& where) {
   constexpr std::string_view kSeparators = " \t\r,;";
@@ -53,7 +49,7 @@ std::vector<double> read_matrix(const std::filesystem::path& path, std::int64_t 
     const std::string where = fmt::format("{} line {}", path.string(), line);
     const auto row = parse_row(left.substr(0, end), where);
     left.remove_prefix(end == std::string_view::npos ? left.size() : end + 1);
-    if (!row.empty() && row.size() != index(classes)) {
+    if (!row.empty() && row.size() != label_index(classes)) {
       throw Error(ErrorKind::data,
                   fmt::format("{}: {} numbers, expected one for each of {} classes", where,
                               row.size(), classes));
@@ -65,12 +61,12 @@ std::vector<double> read_matrix(const std::filesystem::path& path, std::int64_t 
 
 void check_matrix(const std::vector<double>& matrix, std::int64_t classes, ErrorKind kind,
                   const std::string& where) {
-  if (matrix.size() != index(classes * classes)) {
+  if (matrix.size() != label_index(classes * classes)) {
     throw Error(kind, fmt::format("{}: {} numbers, expected {} rows of {}", where, matrix.size(),
                                   classes, classes));
   }
   for (std::int64_t y = 0; y < classes; ++y) {
-    const auto row = std::span(matrix).subspan(index(y * classes), index(classes));
+    const auto row = std::span(matrix).subspan(label_index(y * classes), label_index(classes));
     for (const double value : row) {
       if (!(value >= 0.0 && value <= 1.0)) {
         throw Error(kind, fmt::format("{}: row {} holds {}, expected numbers from 0 to 1", where, y,
@@ -118,7 +114,7 @@ ClientNoises plan_transition_matrix(const LabelNoiseOptions& options,
   const auto matrix = std::make_shared<const std::vector<double>>(load_matrix(options, context));
   double level = 0.0;
   for (std::int64_t y = 0; y < classes; ++y) {
-    level += (1.0 - (*matrix)[index(y * classes + y)]) / static_cast<double>(classes);
+    level += (1.0 - (*matrix)[label_index(y * classes + y)]) / static_cast<double>(classes);
   }
   const CorruptLabels corrupt = [matrix, classes](std::span<const std::int64_t>,
                                                   std::span<std::int64_t> labels, Stream& draws) {
@@ -135,7 +131,7 @@ ClientNoises plan_human_labels(const LabelNoiseOptions& options, const LabelNois
   const CorruptLabels corrupt = [human](std::span<const std::int64_t> samples,
                                         std::span<std::int64_t> labels, Stream&) {
     std::ranges::transform(samples, labels.begin(),
-                           [&](std::int64_t sample) { return (*human)[index(sample)]; });
+                           [&](std::int64_t sample) { return (*human)[label_index(sample)]; });
     return static_cast<std::int64_t>(labels.size());
   };
   return corrupt_share(options, context, stream, 1.0, corrupt);

@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::int64_t kReleasedLabels = 10;  // FedCorr's released code draws from 0..9 always
 
-std::size_t index(std::int64_t value) {
-  return static_cast<std::size_t>(value);
-}
-
 std::int64_t count_of(std::span<const std::int64_t> labels) {
   return static_cast<std::int64_t>(labels.size());
 }
@@ -29,7 +25,7 @@ std::int64_t uniform_label(Stream& stream, std::int64_t classes) {
 // the values of those as they were.
 template <typename Draw>
 std::vector<double> draw_all(const LabelNoiseContext& context, Draw draw) {
-  std::vector<double> values(index(context.federation));
+  std::vector<double> values(label_index(context.federation));
   std::ranges::generate(values, draw);
   return values;
 }
@@ -59,7 +55,7 @@ CorruptLabels flip_exactly(double rate, bool to_previous, std::int64_t classes) 
   return [=](std::span<const std::int64_t>, std::span<std::int64_t> labels, Stream& stream) {
     const std::int64_t count = exact_share(rate, count_of(labels));
     for (const std::int64_t place : stream.sample(count_of(labels), count)) {
-      std::int64_t& label = labels[index(place)];
+      std::int64_t& label = labels[label_index(place)];
       label = to_previous ? pairflip(label, classes) : other_label(stream, label, classes);
     }
     return count;
@@ -113,15 +109,15 @@ std::int64_t redraw_some(Stream& stream, std::span<std::int64_t> labels, double 
 std::int64_t redraw_count(Stream& stream, std::span<std::int64_t> labels, std::int64_t count,
                           std::int64_t classes) {
   for (const std::int64_t place : stream.sample(count_of(labels), count)) {
-    labels[index(place)] = uniform_label(stream, classes);
+    labels[label_index(place)] = uniform_label(stream, classes);
   }
   return count;
 }
 
 std::vector<double> symmetric_matrix(std::int64_t classes, double mu) {
-  std::vector<double> matrix(index(classes * classes), mu / static_cast<double>(classes - 1));
+  std::vector<double> matrix(label_index(classes * classes), mu / static_cast<double>(classes - 1));
   for (std::int64_t y = 0; y < classes; ++y) {
-    matrix[index(y * classes + y)] = 1.0 - mu;
+    matrix[label_index(y * classes + y)] = 1.0 - mu;
   }
   return matrix;
 }
@@ -130,7 +126,7 @@ std::int64_t draw_from_matrix(Stream& stream, std::span<std::int64_t> labels,
                               std::span<const double> matrix, std::int64_t classes) {
   std::int64_t changed = 0;
   for (std::int64_t& label : labels) {
-    const auto row = matrix.subspan(index(label * classes), index(classes));
+    const auto row = matrix.subspan(label_index(label * classes), label_index(classes));
     const auto drawn = static_cast<std::int64_t>(stream.categorical(row));
     changed += drawn != label ? 1 : 0;
     label = drawn;
@@ -152,8 +148,8 @@ ClientNoises plan_fedcorr(const LabelNoiseOptions& options, const LabelNoiseCont
   const auto u = draw_all(context, [&] { return stream.uniform(); });
   ClientNoises noises;
   for (const std::int64_t k : context.clients) {
-    const bool noisy = chosen[index(k)] > 0.0;
-    const double level = fedcorr_level(noisy, options.tau, u[index(k)]);
+    const bool noisy = chosen[label_index(k)] > 0.0;
+    const double level = fedcorr_level(noisy, options.tau, u[label_index(k)]);
     ClientNoise noise{k, level, noisy, {}};
     if (noisy) {
       noise.corrupt = options.exact_count ? redraw_exactly(level, labels) : redraw(level, labels);
@@ -200,7 +196,8 @@ ClientNoises plan_fedncl_bernoulli(const LabelNoiseOptions& options,
       draw_all(context, [&] { return stream.bernoulli(1.0 - options.p) ? 1.0 : 0.0; });
   ClientNoises noises;
   for (const std::int64_t k : context.clients) {
-    noises.push_back({k, level[index(k)], false, redraw(level[index(k)], context.classes)});
+    noises.push_back(
+        {k, level[label_index(k)], false, redraw(level[label_index(k)], context.classes)});
   }
   return noises;
 }
@@ -212,7 +209,8 @@ ClientNoises plan_fedncl_gaussian(const LabelNoiseOptions& options,
       context, [&] { return std::clamp(options.mean + options.std * stream.normal(), 0.0, 1.0); });
   ClientNoises noises;
   for (const std::int64_t k : context.clients) {
-    noises.push_back({k, level[index(k)], false, redraw(level[index(k)], context.classes)});
+    noises.push_back(
+        {k, level[label_index(k)], false, redraw(level[label_index(k)], context.classes)});
   }
   return noises;
 }

@@ -12,6 +12,11 @@
 
 namespace winnow {
 
+// A class or a place as an index.
+inline std::size_t label_index(std::int64_t value) {
+  return static_cast<std::size_t>(value);
+}
+
 // FedCorr's level of a client: chosen * (tau + (1 - tau) * u). spec: label noise L1
 double fedcorr_level(bool chosen, double tau, double u);
 

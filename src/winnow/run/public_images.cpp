@@ -33,8 +33,8 @@ at::Tensor select(const at::Tensor& images, const std::vector<std::int64_t>& pla
   return images.index_select(0, at::tensor(places, at::kLong));
 }
 
-at::Tensor split(const PublicOptions& options, std::uint64_t seed, const DataSet& data,
-                 std::vector<std::int64_t>& left) {
+at::Tensor of_split(const PublicOptions& options, std::uint64_t seed, const DataSet& data,
+                    std::vector<std::int64_t>& left) {
   std::vector<std::int64_t> taken =
       draw(options, seed, static_cast<std::int64_t>(left.size()), /*spare=*/1);
   for (std::int64_t& place : taken) {
@@ -112,7 +112,7 @@ at::Tensor take_public_images(const PublicOptions& options, std::uint64_t seed, 
     return {};
   }
   if (options.source == "split") {
-    return split(options, seed, data, left);
+    return of_split(options, seed, data, left);
   }
   const at::Tensor images =
       options.source == "data" ? of_data_set(options, seed, data) : of_folder(options, seed, data);

@@ -1,10 +1,11 @@
-// What every statistic asks of its input.
+// What every statistic asks of its input, and the mean they share.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <span>
 #include <string_view>
 
@@ -22,6 +23,10 @@ void require_finite(std::span<const T> values, std::string_view statistic) {
                               values.size(), values[i]));
     }
   }
+}
+
+inline double mean_of(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 }  // namespace winnow

@@ -27,10 +27,6 @@ bool constant(std::span<const double> values) {
   return low == high;
 }
 
-double mean_of(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 }  // namespace
 
 std::optional<double> pearson(std::span<const double> x, std::span<const double> y) {

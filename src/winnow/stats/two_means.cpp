@@ -15,10 +15,6 @@ namespace {
 // they count as tied, which keeps the choice the same under shifts and changes of scale.
 constexpr double kTieTolerance = 1e-12;
 
-double mean_of(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 double squares_around(std::span<const double> values, double centre) {
   return std::accumulate(values.begin(), values.end(), 0.0, [centre](double sum, double value) {
     return sum + (value - centre) * (value - centre);

@@ -5,8 +5,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::arfl_test {
 
 std::unique_ptr<ArflMethod> with(const Json& table) {
   auto method = std::make_unique<ArflMethod>();
@@ -72,5 +71,4 @@ TEST(ArflMethod, RefusesImpossibleParameters) {
   EXPECT_THAT(error_text([] { with({{"delta", 1.5}}); }), testing::HasSubstr("method.delta"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::arfl_test

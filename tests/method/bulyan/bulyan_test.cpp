@@ -5,8 +5,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::bulyan_test {
 
 std::unique_ptr<Bulyan> with(std::int64_t byzantine) {
   auto method = std::make_unique<Bulyan>();
@@ -93,5 +92,4 @@ TEST(Bulyan, RefusesANegativeNumber) {
   EXPECT_THAT(error_text([] { with(-1); }), testing::HasSubstr("method.byzantine"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::bulyan_test

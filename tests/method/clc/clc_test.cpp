@@ -10,8 +10,7 @@
 #include "winnow/federation/selection.h"
 #include "winnow/method/base_method.h"
 
-namespace winnow {
-namespace {
+namespace winnow::clc_test {
 
 using testing::DoubleNear;
 using testing::ElementsAre;
@@ -330,5 +329,4 @@ TEST(Clc, IsNoBaseForOtherMethods) {
   EXPECT_EQ(dynamic_cast<BaseMethod*>(info.make().get()), nullptr);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::clc_test

@@ -10,8 +10,7 @@
 #include "testing/support.h"
 #include "winnow/method/clc/clc.h"
 
-namespace winnow::clc {
-namespace {
+namespace winnow::clc::client_test {
 
 using testing::DoubleNear;
 using testing::ElementsAre;
@@ -221,5 +220,4 @@ TEST(ClcClient, ExchangesThreeNumbersPerClassBesideTheModel) {
             plain_task.bytes() + plain.bytes() + 3 * 2 * 8);
 }
 
-}  // namespace
-}  // namespace winnow::clc
+}  // namespace winnow::clc::client_test

@@ -8,8 +8,7 @@
 #include "testing/support.h"
 #include "winnow/base/random.h"
 
-namespace winnow::clc {
-namespace {
+namespace winnow::clc::rules_test {
 
 using testing::DoubleNear;
 using testing::ElementsAre;
@@ -136,5 +135,4 @@ TEST(ClcOptions, RefuseWhatIsOutOfRange) {
   EXPECT_THAT(refusal({{"holdout_rounds", -1}}), HasSubstr("method.holdout_rounds"));
 }
 
-}  // namespace
-}  // namespace winnow::clc
+}  // namespace winnow::clc::rules_test

@@ -13,8 +13,7 @@
 #include "winnow/federation/selection.h"
 #include "winnow/run/quality.h"
 
-namespace winnow {
-namespace {
+namespace winnow::clipfl_test {
 
 using Ids = std::vector<std::int64_t>;
 
@@ -457,5 +456,4 @@ TEST(ClipFL, HasThePapersDefaults) {
                                    {"tie", "ratio"}}));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::clipfl_test

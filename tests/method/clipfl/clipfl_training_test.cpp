@@ -8,8 +8,7 @@
 #include "winnow/engine/local_engine.h"
 #include "winnow/method/clipfl/clipfl.h"
 
-namespace winnow {
-namespace {
+namespace winnow::clipfl_training_test {
 
 using Ids = std::vector<std::int64_t>;
 
@@ -118,5 +117,4 @@ TEST(ClipFL, PrunesAClientWithWrongLabelsWhateverTheLanes) {
   EXPECT_EQ(one.findings.scores, three.findings.scores);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::clipfl_training_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace winnow {
-namespace {
+namespace winnow::clipfl_ncs_ledger_test {
 
 using Ids = std::vector<std::int64_t>;
 using IdSet = std::set<std::int64_t>;
@@ -112,5 +111,4 @@ TEST(NcsLedger, ReadsWhatItWrote) {
   EXPECT_EQ(copy.accuracies(), ledger.accuracies());
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::clipfl_ncs_ledger_test

@@ -8,8 +8,7 @@
 #include "winnow/method/local_training.h"
 #include "winnow/train/loss.h"
 
-namespace winnow {
-namespace {
+namespace winnow::coteaching_test {
 
 at::Tensor count(std::int64_t value) {
   return at::full({1}, value, at::kLong);
@@ -129,5 +128,4 @@ TEST(CoTeaching, HasTheSpecsDefaults) {
   EXPECT_EQ(defaults_of<CoTeaching>(), (Json{{"forget_rate", 0.2}, {"ramp", 100}}));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::coteaching_test

@@ -15,8 +15,7 @@
 #include "winnow/stats/mixture.h"
 #include "winnow/train/soft_loss.h"
 
-namespace winnow {
-namespace {
+namespace winnow::dividemix_test {
 
 at::Tensor row(const std::vector<double>& values) {
   return at::tensor(values, at::kDouble).view({1, -1});
@@ -248,5 +247,4 @@ TEST(DivideMix, HasTheSpecsDefaults) {
                                             {"epochs", 0}}));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::dividemix_test

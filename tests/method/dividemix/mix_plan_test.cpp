@@ -9,8 +9,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::dividemix_mix_plan_test {
 
 // Sample 100 + place with label place % 3; every place below `labelled` is clean.
 struct World {
@@ -126,5 +125,4 @@ TEST(MixPlan, IsKeyedAndAugmentsEitherView) {
   EXPECT_FALSE(world.plan(options, 8).plan.place.equal(made.plan.place));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::dividemix_mix_plan_test

@@ -9,8 +9,7 @@
 #include "testing/support.h"
 #include "winnow/federation/selection.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedavg_test {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
@@ -189,5 +188,4 @@ TEST(FedAvg, ClientTrainsTheModelItWasSent) {
   EXPECT_EQ(context.steps(), 6);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedavg_test

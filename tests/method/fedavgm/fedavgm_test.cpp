@@ -7,8 +7,7 @@
 #include "winnow/engine/local_engine.h"
 #include "winnow/method/fedavg/fedavg.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedavgm_test {
 
 std::unique_ptr<FedAvgM> fedavgm(const Json& table = Json::object()) {
   auto method = std::make_unique<FedAvgM>();
@@ -154,5 +153,4 @@ TEST(FedAvgM, SendsWhatFedAvgSends) {
   EXPECT_EQ(sent.kinds, (std::vector<std::string>{"train", "train_done"}));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedavgm_test

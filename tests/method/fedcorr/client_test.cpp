@@ -13,8 +13,7 @@
 #include "winnow/stats/lid.h"
 #include "winnow/train/loss.h"
 
-namespace winnow::fedcorr {
-namespace {
+namespace winnow::fedcorr::client_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -321,5 +320,4 @@ TEST(FedCorrClient, HandsOtherTasksToTheBaseWithMixup) {
             hash(one.trained(1.0)));
 }
 
-}  // namespace
-}  // namespace winnow::fedcorr
+}  // namespace winnow::fedcorr::client_test

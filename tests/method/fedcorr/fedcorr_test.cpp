@@ -11,8 +11,7 @@
 #include "winnow/base/random.h"
 #include "winnow/federation/selection.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedcorr_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -516,5 +515,4 @@ TEST(FedCorr, IsKnownByName) {
   EXPECT_NE(info.make(), nullptr);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedcorr_test

@@ -11,8 +11,7 @@
 #include "winnow/engine/local_engine.h"
 #include "winnow/method/fedcorr/fedcorr.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedcorr_federation_test {
 
 const std::vector<std::int64_t> kSizes{24, 18, 0, 30, 20, 28};
 
@@ -285,5 +284,4 @@ TEST(FedCorrFederation, AFailedRoundLeavesNoTrace) {
   EXPECT_EQ(simulation.method->findings().scores.at("lid").size(), 5U);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedcorr_federation_test

@@ -11,8 +11,7 @@
 #include "winnow/stats/mixture.h"
 #include "winnow/train/sgd.h"
 
-namespace winnow::fedcorr {
-namespace {
+namespace winnow::fedcorr::rules_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -354,5 +353,4 @@ TEST(FedCorrOptions, RefuseImpossibleValues) {
   EXPECT_THAT(refused({{"iteratons", 2}}), testing::HasSubstr("iterations"));
 }
 
-}  // namespace
-}  // namespace winnow::fedcorr
+}  // namespace winnow::fedcorr::rules_test

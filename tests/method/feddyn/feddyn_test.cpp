@@ -8,8 +8,7 @@
 #include "testing/support.h"
 #include "winnow/method/fedprox/fedprox.h"
 
-namespace winnow {
-namespace {
+namespace winnow::feddyn_test {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr const char* kGradient = "feddyn.gradient";
@@ -291,5 +290,4 @@ TEST(FedDyn, HasTheDocumentedDefaults) {
   EXPECT_THAT(error_text([] { feddyn({{"alpha", 0.0}}); }), testing::HasSubstr("method.alpha"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::feddyn_test

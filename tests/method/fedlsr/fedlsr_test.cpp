@@ -9,8 +9,7 @@
 #include "winnow/method/fedlsr/losses.h"
 #include "winnow/train/loss.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedlsr_test {
 
 constexpr TrainKey kKey{5, 3, 7};
 
@@ -241,5 +240,4 @@ TEST(FedLsr, HasTheSpecsDefaults) {
   EXPECT_EQ(fedlsr_info().group, "noisy-label");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedlsr_test

@@ -5,8 +5,7 @@
 
 #include <cmath>
 
-namespace winnow::fedlsr {
-namespace {
+namespace winnow::fedlsr::losses_test {
 
 at::Tensor row(const std::vector<double>& values) {
   return at::tensor(values, at::kDouble).view({1, -1});
@@ -97,5 +96,4 @@ TEST(FedLsrLosses, GammaRisesOverTheWarmUp) {
   EXPECT_EQ(gamma_in(.4, 0, 0), .4) << "without a warm-up";
 }
 
-}  // namespace
-}  // namespace winnow::fedlsr
+}  // namespace winnow::fedlsr::losses_test

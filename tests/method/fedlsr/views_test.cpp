@@ -8,8 +8,7 @@
 
 #include "testing/support.h"
 
-namespace winnow::fedlsr {
-namespace {
+namespace winnow::fedlsr::views_test {
 
 using testing::FloatNear;
 using testing::Pointwise;
@@ -145,5 +144,4 @@ TEST(FedLsrViews, KnobsHaveTheStatedChancesAndRanges) {
   EXPECT_NEAR(angles.min().item<float>(), -std::numbers::pi / 6, .01);
 }
 
-}  // namespace
-}  // namespace winnow::fedlsr
+}  // namespace winnow::fedlsr::views_test

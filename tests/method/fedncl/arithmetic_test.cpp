@@ -9,8 +9,7 @@
 
 #include "testing/support.h"
 
-namespace winnow::fedncl {
-namespace {
+namespace winnow::fedncl::arithmetic_test {
 
 // The worked federation of spec: input-noise 2.9 N1: distances by layer, losses, 100 samples each.
 const std::vector<std::vector<double>> kDistances{{0.5, 1.0}, {0.6, 1.2}, {0.4, 0.9}, {3.0, 8.0}};
@@ -20,7 +19,7 @@ std::vector<double> divergences_of(std::size_t client) {
   return {kDistances[client][0] + 1.0, kDistances[client][1] + 1.0};
 }
 
-std::vector<double> worked_scores(ScoreRule rule) {
+std::vector<double> worked_scores(ReliabilityRule rule) {
   std::vector<double> scores;
   for (std::size_t client = 0; client < 4; ++client) {
     scores.push_back(reliability(rule, divergences_of(client), kLosses[client], 100.0));
@@ -30,7 +29,7 @@ std::vector<double> worked_scores(ScoreRule rule) {
 
 Participants worked_participants() {
   Participants participants;
-  participants.scores = worked_scores(ScoreRule::product_mean);
+  participants.scores = worked_scores(ReliabilityRule::product_mean);
   for (std::size_t client = 0; client < 4; ++client) {
     participants.divergences.push_back(divergences_of(client));
   }
@@ -55,21 +54,22 @@ constexpr double kSixDigits = 5.1e-7;
 
 TEST(FedNclScore, IsDivergenceTimesLossPerSample) {  // N1
   expect_near({divergences_of(0)[0] + divergences_of(0)[1]}, {3.5}, 1e-12);
-  expect_near(worked_scores(ScoreRule::code_literal), {0.0175, 0.0209, 0.01485, 0.26}, 1e-12);
-  expect_near(worked_scores(ScoreRule::product_mean), {1.75, 2.09, 1.485, 26.0}, 1e-12);
+  expect_near(worked_scores(ReliabilityRule::code_literal), {0.0175, 0.0209, 0.01485, 0.26}, 1e-12);
+  expect_near(worked_scores(ReliabilityRule::product_mean), {1.75, 2.09, 1.485, 26.0}, 1e-12);
 }
 
 TEST(FedNclScore, AblationsUseLossOrDivergenceAlone) {
-  expect_near(worked_scores(ScoreRule::only_ce), {0.005, 0.0055, 0.0045, 0.02}, 1e-12);
-  expect_near(worked_scores(ScoreRule::only_div), {0.035, 0.038, 0.033, 0.13}, 1e-12);
+  expect_near(worked_scores(ReliabilityRule::only_ce), {0.005, 0.0055, 0.0045, 0.02}, 1e-12);
+  expect_near(worked_scores(ReliabilityRule::only_div), {0.035, 0.038, 0.033, 0.13}, 1e-12);
 }
 
 TEST(FedNclDetection, ComputesTheWorkedZScores) {  // N1
-  const std::vector<double> literal = worked_scores(ScoreRule::code_literal);
+  const std::vector<double> literal = worked_scores(ReliabilityRule::code_literal);
   EXPECT_NEAR(std::accumulate(literal.begin(), literal.end(), 0.0) / 4.0, 0.0783125, 1e-12);
   const std::vector<double> z = z_scores(literal);
   EXPECT_NEAR((literal[3] - 0.0783125) / z[3], 0.1211503, 5.1e-8) << "sigma";
-  for (const ScoreRule rule : {ScoreRule::code_literal, ScoreRule::product_mean}) {
+  for (const ReliabilityRule rule :
+       {ReliabilityRule::code_literal, ReliabilityRule::product_mean}) {
     expect_near(z_scores(worked_scores(rule)), {-0.50196, -0.47390, -0.52383, 1.49969}, 1e-5);
     EXPECT_EQ(flag(worked_scores(rule), 1.0, true), (std::vector<bool>{false, false, false, true}));
   }
@@ -320,5 +320,4 @@ TEST(FedNclCorrection, KeepsTheGivenLabelOfAnOutputThatIsNotANumber) {
   EXPECT_EQ(numbers_of(confident_labels(p, at::full({1}, 2, at::kLong), 0.0)).front(), 2);
 }
 
-}  // namespace
-}  // namespace winnow::fedncl
+}  // namespace winnow::fedncl::arithmetic_test

@@ -7,8 +7,7 @@
 #include "testing/support.h"
 #include "winnow/method/fedncl/fedncl.h"
 
-namespace winnow::fedncl {
-namespace {
+namespace winnow::fedncl::client_test {
 
 // One client with a real lane on a linear model over three classes.
 struct Client {
@@ -143,5 +142,4 @@ TEST(FedNclClient, IsMadeFromTheParameters) {
   EXPECT_EQ(context.steps(), 6);
 }
 
-}  // namespace
-}  // namespace winnow::fedncl
+}  // namespace winnow::fedncl::client_test

@@ -10,8 +10,7 @@
 #include "testing/support.h"
 #include "winnow/federation/selection.h"
 
-namespace winnow::fedncl {
-namespace {
+namespace winnow::fedncl::fedncl_test {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr double kSixDigits = 5.1e-7;
@@ -271,5 +270,4 @@ TEST(FedNclInfo, IsASystemThatSeesNoTruth) {
   EXPECT_NE(info.make(), nullptr);
 }
 
-}  // namespace
-}  // namespace winnow::fedncl
+}  // namespace winnow::fedncl::fedncl_test

@@ -7,8 +7,7 @@
 #include "testing/support.h"
 #include "winnow/method/fedncl/fedncl.h"
 
-namespace winnow::fedncl {
-namespace {
+namespace winnow::fedncl::memory_test {
 
 // Five clients of which the last stands out when `noisy`.
 void set_noisy(Federation& federation, bool noisy) {
@@ -178,5 +177,4 @@ TEST(FedNclArchive, ForgetsWhatTheArchiveDoesNotHold) {
   EXPECT_TRUE(federation.method.correcting().empty());
 }
 
-}  // namespace
-}  // namespace winnow::fedncl
+}  // namespace winnow::fedncl::memory_test

@@ -10,8 +10,7 @@
 #include "winnow/method/fedavg/fedavg.h"
 #include "winnow/method/fedprox/fedprox.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fednova_test {
 
 using testing::FloatNear;
 using testing::Pointwise;
@@ -390,5 +389,4 @@ TEST(FedNova, IsABaseMethod) {
   EXPECT_NE(dynamic_cast<BaseMethod*>(info.make().get()), nullptr);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fednova_test

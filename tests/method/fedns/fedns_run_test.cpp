@@ -5,8 +5,7 @@
 #include "winnow/engine/local_engine.h"
 #include "winnow/method/fedns/fedns.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedns_run_test {
 
 std::unique_ptr<Method> make(const std::string& name, const Json& table = Json::object()) {
   std::unique_ptr<Method> method = builtin_methods().find(name).make();
@@ -110,5 +109,4 @@ TEST(FedNSRun, FindsTheClientsWhoseImagesHoldNothing) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedns_run_test

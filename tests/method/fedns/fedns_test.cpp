@@ -10,8 +10,7 @@
 #include "testing/support.h"
 #include "winnow/method/fedns/scoring_client.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedns_test {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 using Clients = std::vector<std::int64_t>;
@@ -559,5 +558,4 @@ TEST(FedNS, ChecksTheLayerAndTheLiteralTrim) {
   EXPECT_NO_THROW(fedns({{"trim_literal", true}, {"base", "trimmed_mean"}})->check(setting));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedns_test

@@ -9,8 +9,7 @@
 #include "winnow/method/fedavg/fedavg.h"
 #include "winnow/method/fedns/scoring_client.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedns_score_test {
 
 // The worked batch of spec input-noise F1.
 struct Worked {
@@ -244,5 +243,4 @@ TEST(FedNSClient, MayUploadTheStatisticsThatScoringMoved) {
   EXPECT_EQ(moved.fields().size(), restored.fields().size());
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedns_score_test

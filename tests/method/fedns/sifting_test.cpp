@@ -4,8 +4,7 @@
 
 #include <vector>
 
-namespace winnow {
-namespace {
+namespace winnow::fedns_sifting_test {
 
 ScoreTable table(const std::vector<std::optional<double>>& scores) {
   ScoreTable table;
@@ -66,5 +65,4 @@ TEST(Sifting, AnOutlierTakesAGroupForItself) {
   EXPECT_EQ(sift(table(scores)).noisy.size(), 19U);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedns_sifting_test

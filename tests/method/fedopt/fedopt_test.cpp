@@ -7,8 +7,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedopt_test {
 
 using testing::FloatNear;
 using testing::Pointwise;
@@ -228,5 +227,4 @@ TEST(FedOpt, RefusesImpossibleValues) {
   EXPECT_THAT(refused(FedOptKind::adagrad, {{"beta2", 0.9}}), testing::HasSubstr("beta2"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedopt_test

@@ -7,8 +7,7 @@
 #include "winnow/engine/local_engine.h"
 #include "winnow/method/fedavg/fedavg.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedprox_test {
 
 std::unique_ptr<FedProx> fedprox(const Json& table) {
   auto method = std::make_unique<FedProx>();
@@ -80,5 +79,4 @@ TEST(FedProx, SendsWhatFedAvgSends) {
   EXPECT_EQ(sent.kinds, (std::vector<std::string>{"train", "train_done"}));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedprox_test

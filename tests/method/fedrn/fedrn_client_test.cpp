@@ -11,8 +11,7 @@
 #include "winnow/method/fedrn/fedrn.h"
 #include "winnow/train/loss.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedrn_client_test {
 
 constexpr std::uint64_t kSeed = 5;
 constexpr std::int64_t kId = 7;
@@ -344,5 +343,4 @@ TEST(FedRNClient, TheNoiseInputBelongsToTheRun) {
   EXPECT_NEAR(input.std().item<double>(), 1.0, 0.1);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedrn_client_test

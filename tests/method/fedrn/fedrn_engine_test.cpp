@@ -6,8 +6,7 @@
 #include "winnow/method/fedavg/fedavg.h"
 #include "winnow/method/fedrn/fedrn.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedrn_engine_test {
 
 constexpr std::int64_t kRounds = 5;
 constexpr std::int64_t kWarmup = 2;
@@ -185,5 +184,4 @@ TEST(FedRNEngine, ClientsRememberTheirModelAndTheirChoice) {
   }
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedrn_engine_test

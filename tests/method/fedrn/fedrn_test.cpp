@@ -8,8 +8,7 @@
 #include "testing/support.h"
 #include "winnow/federation/selection.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedrn_test {
 
 using Ids = std::vector<std::int64_t>;
 
@@ -461,5 +460,4 @@ TEST(FedRN, RefusesAStoreFolderThatIsNone) {
   EXPECT_NO_THROW(fedrn({{"store_folder", "/"}})->check(setting));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedrn_test

@@ -8,8 +8,7 @@
 #include "winnow/method/clean_set.h"
 #include "winnow/method/fedrn/min_max.h"
 
-namespace winnow {
-namespace {
+namespace winnow::fedrn_reliability_test {
 
 using Ids = std::vector<std::int64_t>;
 
@@ -188,5 +187,4 @@ TEST(FedRNReliability, RandomNeighboursAreDistinctAndNeverTheTarget) {
   EXPECT_TRUE(random_neighbours({{4, {}}}, 4, 2, Stream(1)).empty());
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::fedrn_reliability_test

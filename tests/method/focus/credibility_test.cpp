@@ -5,8 +5,7 @@
 
 #include <numeric>
 
-namespace winnow {
-namespace {
+namespace winnow::focus_credibility_test {
 
 using testing::DoubleNear;
 using testing::Pointwise;
@@ -100,5 +99,4 @@ TEST(LossesBefore, FillGapsWithTheMean) {
   EXPECT_EQ(losses_before(clients, {}), (Values{0, 0, 0}));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::focus_credibility_test

@@ -9,8 +9,7 @@
 #include "method/small_federation.h"
 #include "winnow/method/base_method.h"
 
-namespace winnow {
-namespace {
+namespace winnow::focus_test {
 
 using testing::ElementsAre;
 using testing::FloatNear;
@@ -340,5 +339,4 @@ TEST(FocusClient, MeasuresTheLabelsInUse) {
               ElementsAre(testing::DoubleNear(.239545, 1e-5), testing::DoubleNear(2.239545, 1e-5)));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::focus_test

@@ -5,8 +5,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::geometric_median_test {
 
 std::unique_ptr<GeometricMedianMethod> with(const Json& table) {
   auto method = std::make_unique<GeometricMedianMethod>();
@@ -72,5 +71,4 @@ TEST(GeometricMedianMethod, RefusesImpossibleParameters) {
   EXPECT_THAT(error_text([] { with({{"passes", -1}}); }), testing::HasSubstr("method.passes"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::geometric_median_test

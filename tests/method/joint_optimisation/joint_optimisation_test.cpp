@@ -11,8 +11,7 @@
 #include "winnow/method/fedavg/fedavg.h"
 #include "winnow/train/soft_loss.h"
 
-namespace winnow {
-namespace {
+namespace winnow::joint_optimisation_test {
 
 const Json kAfterTwo{{"warmup", 2}, {"history", 3}};
 
@@ -197,5 +196,4 @@ TEST(JointOptimisation, AWarmUpOfAllRoundsWithoutTermsIsFedAvgBitForBit) {
   EXPECT_EQ(round_hashes(*method), round_hashes(fedavg));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::joint_optimisation_test

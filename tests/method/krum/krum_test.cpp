@@ -5,8 +5,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::krum_test {
 
 template <typename T>
 std::unique_ptr<T> with(const Json& table) {
@@ -132,5 +131,4 @@ TEST(Krum, RefusesFewerThanMinusOne) {
               testing::HasSubstr("method.keep"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::krum_test

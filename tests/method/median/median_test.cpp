@@ -4,8 +4,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::median_test {
 
 TEST(Median, TakesTheMiddleOfTheReplies) {
   const std::vector<State> replies{state_of({1, 4}, {0}, {10}), state_of({2, 3}, {5}, {10}),
@@ -31,5 +30,4 @@ TEST(Median, HasNoParameters) {
   EXPECT_TRUE(params.all().empty());
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::median_test

@@ -8,8 +8,7 @@
 #include "method/one_client.h"
 #include "winnow/train/soft_loss.h"
 
-namespace winnow {
-namespace {
+namespace winnow::mixup_test {
 
 // Three probabilities with the cross-entropies .5 and 1.2 for the first two classes.
 const std::vector<float>& logits() {
@@ -81,5 +80,4 @@ TEST(Mixup, RefusesANegativeAlpha) {
       "drawn from; 0 is FedAvg; replaces train.mixup");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::mixup_test

@@ -7,8 +7,7 @@
 
 #include "winnow/method/unit_rows.h"
 
-namespace winnow::moon {
-namespace {
+namespace winnow::moon::contrast_test {
 
 // A direction whose cosine with (1, 0) is given.
 at::Tensor at_cosine(double cosine) {
@@ -81,5 +80,4 @@ TEST(UnitRows, HaveLengthOneOrNone) {
   EXPECT_TRUE(at::allclose(rows, at::tensor({.6F, .8F, 0.0F, 0.0F}).view({2, 2})));
 }
 
-}  // namespace
-}  // namespace winnow::moon
+}  // namespace winnow::moon::contrast_test

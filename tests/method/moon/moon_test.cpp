@@ -12,8 +12,7 @@
 #include "winnow/method/moon/contrast.h"
 #include "winnow/train/loss.h"
 
-namespace winnow {
-namespace {
+namespace winnow::moon_test {
 
 static_assert(std::is_base_of_v<BaseMethod, Moon>, "others can wrap it");
 
@@ -199,5 +198,4 @@ TEST(Moon, ChecksItsParameters) {
             "method.mu = -1: expected a number >= 0 | weight of the contrastive term; 0 is FedAvg");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::moon_test

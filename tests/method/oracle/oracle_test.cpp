@@ -6,8 +6,7 @@
 #include "method/small_federation.h"
 #include "winnow/method/base_method.h"
 
-namespace winnow {
-namespace {
+namespace winnow::oracle_test {
 
 std::unique_ptr<Method> oracle(const Json& table = Json::object()) {
   std::unique_ptr<Method> method = oracle_info().make();
@@ -86,5 +85,4 @@ TEST(Oracle, RefusesABaseThatIsNone) {
               testing::HasSubstr("method.base = \"oracle\": "));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::oracle_test

@@ -13,8 +13,7 @@
 #include "winnow/federation/selection.h"
 #include "winnow/method/fedavg/fedavg.h"
 
-namespace winnow {
-namespace {
+namespace winnow::power_of_choice_test {
 
 using testing::Each;
 using testing::ElementsAre;
@@ -452,5 +451,4 @@ TEST(PowerOfChoice, HasTheDocumentedDefaults) {
       (Json{{"candidates", 30}, {"draw", "samples"}, {"loss", "whole"}, {"weighting", "mean"}}));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::power_of_choice_test

@@ -9,8 +9,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::rhfl_collaboration_test {
 
 void expect_near(const std::vector<double>& values, const std::vector<double>& expected,
                  double tolerance) {
@@ -153,5 +152,4 @@ TEST(Distillation, TheMixtureGivesTheGradientOfTheSum) {
   EXPECT_TRUE(at::allclose(logits.grad(), expected, 1e-10, 1e-12));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::rhfl_collaboration_test

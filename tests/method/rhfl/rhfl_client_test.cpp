@@ -9,8 +9,7 @@
 #include "winnow/base/random.h"
 #include "winnow/method/rhfl/collaboration.h"
 
-namespace winnow {
-namespace {
+namespace winnow::rhfl_client_test {
 
 constexpr std::uint64_t kSeed = 5;
 constexpr std::int64_t kId = 7;
@@ -224,5 +223,4 @@ TEST(RHFLClient, RunningStatisticsAreTheClientsToo) {
   EXPECT_FALSE(after.buffers().equal(before.buffers()));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::rhfl_client_test

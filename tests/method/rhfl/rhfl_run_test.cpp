@@ -8,8 +8,7 @@
 #include "winnow/run/runner.h"
 #include "winnow/run/summary.h"
 
-namespace winnow {
-namespace {
+namespace winnow::rhfl_run_test {
 
 Registry only_rhfl() {
   Registry registry;
@@ -134,5 +133,4 @@ TEST(RHFLRun, NeedsPublicImages) {
             std::string::npos);
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::rhfl_run_test

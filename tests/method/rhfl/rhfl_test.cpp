@@ -8,8 +8,7 @@
 
 #include "method/one_client.h"
 
-namespace winnow {
-namespace {
+namespace winnow::rhfl_test {
 
 RHFL with(const Json& table = Json::object()) {
   RHFL method;
@@ -269,5 +268,4 @@ TEST(RHFL, HasTheSpecsDefaults) {
                                        {"evaluate", "mean"}}));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::rhfl_test

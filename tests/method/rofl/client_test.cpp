@@ -12,8 +12,7 @@
 #include "winnow/method/rofl/rofl.h"
 #include "winnow/train/loss.h"
 
-namespace winnow::rofl {
-namespace {
+namespace winnow::rofl::client_test {
 
 using Floats = std::vector<float>;
 
@@ -233,5 +232,4 @@ TEST(RoflClient, RefusesCentroidsOfAnotherSize) {
   EXPECT_EQ(error_kind(ask), ErrorKind::peer);
 }
 
-}  // namespace
-}  // namespace winnow::rofl
+}  // namespace winnow::rofl::client_test

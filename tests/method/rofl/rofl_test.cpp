@@ -8,8 +8,7 @@
 
 #include "testing/support.h"
 
-namespace winnow {
-namespace {
+namespace winnow::rofl_test {
 
 using testing::ElementsAre;
 using testing::FloatNear;
@@ -162,5 +161,4 @@ TEST(Rofl, IsANoisyLabelMethod) {
   EXPECT_EQ(rofl_info().group, "noisy-label");
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::rofl_test

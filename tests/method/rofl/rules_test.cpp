@@ -9,8 +9,7 @@
 
 #include "testing/support.h"
 
-namespace winnow::rofl {
-namespace {
+namespace winnow::rofl::rules_test {
 
 using testing::ElementsAre;
 using testing::FloatNear;
@@ -146,5 +145,4 @@ TEST(RoflOptions, AreTheSpecs) {
             "is left out");
 }
 
-}  // namespace
-}  // namespace winnow::rofl
+}  // namespace winnow::rofl::rules_test

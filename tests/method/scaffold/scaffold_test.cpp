@@ -9,8 +9,7 @@
 #include "winnow/engine/local_engine.h"
 #include "winnow/method/fedavg/fedavg.h"
 
-namespace winnow {
-namespace {
+namespace winnow::scaffold_test {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr const char* kControl = "scaffold.control";
@@ -426,5 +425,4 @@ TEST(Scaffold, HasTheDocumentedDefaults) {
               testing::HasSubstr("method.weighting"));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::scaffold_test

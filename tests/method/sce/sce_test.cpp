@@ -8,8 +8,7 @@
 #include "method/one_client.h"
 #include "winnow/train/loss.h"
 
-namespace winnow {
-namespace {
+namespace winnow::sce_test {
 
 constexpr double kBound = 9.210340;
 
@@ -101,5 +100,4 @@ TEST(Sce, HasTheSpecsDefaults) {
   EXPECT_EQ(defaults_of<Sce>(), (Json{{"alpha", 0.1}, {"beta", 1.0}}));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::sce_test

@@ -13,8 +13,7 @@
 #include "winnow/method/selfie/selfie_loss.h"
 #include "winnow/train/loss.h"
 
-namespace winnow {
-namespace {
+namespace winnow::selfie_test {
 
 // Of 15 predictions, `odd` of class 1 and the others of class 0.
 double uncertainty_of(std::int64_t odd, std::int64_t classes) {
@@ -214,5 +213,4 @@ TEST(Selfie, AWarmUpOfAllRoundsIsFedAvgBitForBit) {
             round_hashes(fedavg));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::selfie_test

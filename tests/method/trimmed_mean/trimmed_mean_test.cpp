@@ -9,8 +9,7 @@
 #include "testing/support.h"
 #include "winnow/base/random.h"
 
-namespace winnow {
-namespace {
+namespace winnow::trimmed_mean_test {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
@@ -224,5 +223,4 @@ TEST(TrimmedMean, PlaysARoundWithTheMessagesOfFedAvg) {
   EXPECT_EQ(fleet.traffic().bytes_up, 5 * (4 + 4));
 }
 
-}  // namespace
-}  // namespace winnow
+}  // namespace winnow::trimmed_mean_test

@@ -7,13 +7,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "winnow/method/dividemix/mix_plan.h"
 #include "winnow/train/loss.h"
 #include "winnow/train/soft_loss.h"
 
 namespace winnow {
 namespace {
-
-constexpr std::int64_t kViews = 2;
 
 // [views * size, ...] as [views, size, ...].
 at::Tensor by_view(const at::Tensor& tensor) {

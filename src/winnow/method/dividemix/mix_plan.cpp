@@ -11,8 +11,6 @@
 namespace winnow {
 namespace {
 
-constexpr std::int64_t kViews = 2;
-
 // Numbers that come again and again, every time in a new order.
 class Cycle {
  public:

@@ -11,6 +11,9 @@
 
 namespace winnow {
 
+// How many views of a sample are trained on.
+inline constexpr std::int64_t kViews = 2;
+
 // What an epoch of one network is made of.
 struct MixOptions {
   std::int64_t batch_size = 10;

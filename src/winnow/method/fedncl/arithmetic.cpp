@@ -59,16 +59,16 @@ std::vector<double> divergences(const State& global, const State& model, bool wi
   return {host.data_ptr<double>(), host.data_ptr<double>() + host.numel()};
 }
 
-double reliability(ScoreRule rule, std::span<const double> divergences, double loss,
+double reliability(ReliabilityRule rule, std::span<const double> divergences, double loss,
                    double samples) {
   switch (rule) {
-    case ScoreRule::product_mean:
+    case ReliabilityRule::product_mean:
       return sum(divergences) * loss;
-    case ScoreRule::code_literal:
+    case ReliabilityRule::code_literal:
       return sum(divergences) * loss / samples;
-    case ScoreRule::only_ce:
+    case ReliabilityRule::only_ce:
       return loss / samples;
-    case ScoreRule::only_div:
+    case ReliabilityRule::only_div:
       return sum(divergences) / samples;
   }
   throw Error(ErrorKind::internal, "unknown rule of the reliability score");

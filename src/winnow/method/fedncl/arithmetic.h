@@ -14,7 +14,7 @@
 namespace winnow::fedncl {
 
 // How divergence and loss become one number; large is unreliable (spec: input-noise 2.2).
-enum class ScoreRule {
+enum class ReliabilityRule {
   product_mean,  // D * h
   code_literal,  // D * h / n
   only_ce,       // h / n
@@ -34,7 +34,7 @@ enum class WeightRule {
 std::vector<double> divergences(const State& global, const State& model, bool with_counters);
 
 // Q of one client from its divergences, its mean loss and its number of samples (> 0).
-double reliability(ScoreRule rule, std::span<const double> divergences, double loss,
+double reliability(ReliabilityRule rule, std::span<const double> divergences, double loss,
                    double samples);
 
 // (Q - mean) / std with the n-1 standard deviation; all 0 for fewer than 3 scores or equal ones.

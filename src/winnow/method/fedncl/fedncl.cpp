@@ -17,17 +17,17 @@ namespace winnow {
 namespace {
 
 using fedncl::LossRule;
-using fedncl::ScoreRule;
+using fedncl::ReliabilityRule;
 using fedncl::WeightRule;
 
 template <typename Rule>
 using Names = std::vector<std::pair<std::string, Rule>>;
 
-const Names<ScoreRule>& score_rules() {
-  static const Names<ScoreRule> rules{{"product_mean", ScoreRule::product_mean},
-                                      {"code_literal", ScoreRule::code_literal},
-                                      {"only_ce", ScoreRule::only_ce},
-                                      {"only_div", ScoreRule::only_div}};
+const Names<ReliabilityRule>& score_rules() {
+  static const Names<ReliabilityRule> rules{{"product_mean", ReliabilityRule::product_mean},
+                                            {"code_literal", ReliabilityRule::code_literal},
+                                            {"only_ce", ReliabilityRule::only_ce},
+                                            {"only_div", ReliabilityRule::only_div}};
   return rules;
 }
 
@@ -138,7 +138,7 @@ FedNCL::Round FedNCL::ask(std::int64_t round, const std::vector<std::int64_t>& c
                                   .set("model", server.global)
                                   .set("correct", std::uint8_t{corrects(round, client)})});
   }
-  const ScoreRule rule = rule_named(score_rules(), score_);
+  const ReliabilityRule rule = rule_named(score_rules(), score_);
   struct Usable {
     State model;
     std::vector<double> divergences;

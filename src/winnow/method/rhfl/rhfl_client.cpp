@@ -15,9 +15,9 @@ namespace {
 
 constexpr const char* kPublicSteps = "public_steps";
 
-class SymmetricCrossEntropy final : public Objective {
+class RhflLoss final : public Objective {
  public:
-  SymmetricCrossEntropy(double alpha, double beta) : alpha_(alpha), beta_(beta) {}
+  RhflLoss(double alpha, double beta) : alpha_(alpha), beta_(beta) {}
 
   at::Tensor loss(const Batch& batch, const Models& models) const override {
     const at::Tensor logits = models.logits(0, batch.images);
@@ -96,7 +96,7 @@ Message RHFLClient::train(const State& start, std::int64_t epochs, std::int64_t 
   const Stepping how = options_.optimiser == "sgd" ? stepping(options, round)
                                                    : Stepping{.lr = options_.lr, .adam = true};
   lane.begin({start}, key);
-  lane.run(plan, SymmetricCrossEntropy(options_.alpha, options_.beta), how);
+  lane.run(plan, RhflLoss(options_.alpha, options_.beta), how);
   const State model = lane.model();
   Archive& archive = context.memory().archive;
   archive.tensors[kOwnModel] = model.flat;

@@ -12,11 +12,11 @@ namespace winnow {
 namespace {
 
 constexpr std::int64_t kWidth = 256;
-constexpr int kDepth = 8;
+constexpr int kMixerDepth = 8;
 
 // Convolution, GELU (exact), normalisation; the GELU has a number of its own in the sequence.
-struct Unit {
-  Unit(Weights& weights, const std::string& prefix, int number, const ConvShape& shape)
+struct ConvUnit {
+  ConvUnit(Weights& weights, const std::string& prefix, int number, const ConvShape& shape)
       : conv(weights, fmt::format("{}.{}", prefix, number), shape),
         norm(weights, fmt::format("{}.{}", prefix, number + 2), shape.out) {}
 
@@ -28,8 +28,8 @@ struct Unit {
   BatchNorm norm;
 };
 
-struct Block {
-  Block(Weights& weights, const std::string& name)
+struct MixerBlock {
+  MixerBlock(Weights& weights, const std::string& name)
       : depthwise(weights, name + ".0.fn", 0,
                   {.in = kWidth, .out = kWidth, .kernel = 5, .padding = 2, .groups = kWidth}),
         pointwise(weights, name, 1, {.in = kWidth, .out = kWidth, .kernel = 1}) {}
@@ -38,8 +38,8 @@ struct Block {
     return pointwise(depthwise(x, pass).add_(x), pass);
   }
 
-  Unit depthwise;
-  Unit pointwise;
+  ConvUnit depthwise;
+  ConvUnit pointwise;
 };
 
 class ConvMixer final : public Net {
@@ -47,7 +47,7 @@ class ConvMixer final : public Net {
   explicit ConvMixer(const NetShape& shape)
       : stem_(weights_, "stem", 0,
               {.in = shape.channels, .out = kWidth, .kernel = 2, .stride = 2}) {
-    for (int index = 0; index < kDepth; ++index) {
+    for (int index = 0; index < kMixerDepth; ++index) {
       blocks_.emplace_back(weights_, fmt::format("blocks.{}", index));
     }
     declare_head("head", kWidth, shape.classes, init::fan_in_uniform(kWidth),
@@ -56,15 +56,15 @@ class ConvMixer final : public Net {
 
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
     at::Tensor x = stem_(images, pass);
-    for (const Block& block : blocks_) {
+    for (const MixerBlock& block : blocks_) {
       x = block(x, pass);
     }
     return global_average_pool(x);
   }
 
  private:
-  Unit stem_;
-  std::vector<Block> blocks_;
+  ConvUnit stem_;
+  std::vector<MixerBlock> blocks_;
 };
 
 std::unique_ptr<Net> make_convmixer(const NetShape& shape) {

@@ -32,8 +32,8 @@ constexpr std::array<PairShape, 13> kPairs{{{64, 1},
                                             {1024, 1}}};
 
 // Convolution without bias, normalisation and ReLU.
-struct Unit {
-  Unit(Weights& weights, const std::string& prefix, int number, ConvShape shape)
+struct MobileUnit {
+  MobileUnit(Weights& weights, const std::string& prefix, int number, ConvShape shape)
       : conv(weights, fmt::format("{}conv{}", prefix, number), without_bias(shape)),
         norm(weights, fmt::format("{}bn{}", prefix, number), shape.out, Statistics::batch) {}
 
@@ -73,14 +73,14 @@ class MobileNet final : public Net {
 
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
     at::Tensor x = channels_together(images);
-    for (const Unit& unit : units_) {
+    for (const MobileUnit& unit : units_) {
       x = unit(x, pass);
     }
     return global_average_pool(x);
   }
 
  private:
-  std::vector<Unit> units_;
+  std::vector<MobileUnit> units_;
 };
 
 std::unique_ptr<Net> make_mobilenet(const NetShape& shape) {

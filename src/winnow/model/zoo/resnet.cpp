@@ -45,11 +45,11 @@ std::optional<ConvNorm> shortcut(Weights& weights, const std::string& block, std
 }
 
 // A residual block: its convolutions in order, a ReLU between them and after the sum.
-class Block {
+class ResidualBlock {
  public:
   // Two 3x3 convolutions.
-  static Block basic(Weights& weights, const std::string& name, std::int64_t in, std::int64_t width,
-                     std::int64_t stride) {
+  static ResidualBlock basic(Weights& weights, const std::string& name, std::int64_t in,
+                             std::int64_t width, std::int64_t stride) {
     return {weights,
             name,
             stride,
@@ -59,8 +59,8 @@ class Block {
   }
 
   // 1x1, 3x3 (which carries the stride), 1x1 to four times the width.
-  static Block bottleneck(Weights& weights, const std::string& name, std::int64_t in,
-                          std::int64_t width, std::int64_t stride) {
+  static ResidualBlock bottleneck(Weights& weights, const std::string& name, std::int64_t in,
+                                  std::int64_t width, std::int64_t stride) {
     return {weights,
             name,
             stride,
@@ -79,8 +79,8 @@ class Block {
   }
 
  private:
-  Block(Weights& weights, const std::string& name, std::int64_t stride,
-        const std::vector<ConvShape>& shapes, Values values) {
+  ResidualBlock(Weights& weights, const std::string& name, std::int64_t stride,
+                const std::vector<ConvShape>& shapes, Values values) {
     for (std::size_t step = 0; step < shapes.size(); ++step) {
       steps_.push_back(conv_norm(weights, fmt::format("{}.conv{}", name, step + 1),
                                  fmt::format("{}.bn{}", name, step + 1), shapes[step], values));
@@ -92,12 +92,13 @@ class Block {
   std::optional<ConvNorm> shortcut_;
 };
 
-using MakeBlock = Block (*)(Weights&, const std::string&, std::int64_t, std::int64_t, std::int64_t);
+using MakeBlock = ResidualBlock (*)(Weights&, const std::string&, std::int64_t, std::int64_t,
+                                    std::int64_t);
 
 // The four stages of widths 64 to 512; all but the first halve the map.
-std::vector<Block> stages(Weights& weights, const std::vector<int>& depths, MakeBlock make,
-                          std::int64_t expansion) {
-  std::vector<Block> blocks;
+std::vector<ResidualBlock> stages(Weights& weights, const std::vector<int>& depths, MakeBlock make,
+                                  std::int64_t expansion) {
+  std::vector<ResidualBlock> blocks;
   std::int64_t in = 64;
   std::int64_t width = 64;
   for (std::size_t stage = 0; stage < depths.size(); ++stage, width *= 2) {
@@ -119,13 +120,13 @@ class CifarResNet final : public Net {
       : stem_(conv_norm(weights_, "conv1", "bn1",
                         {.in = shape.channels, .out = 64, .kernel = 3, .padding = 1},
                         Values::pytorch)),
-        blocks_(stages(weights_, depths, Block::basic, 1)) {
+        blocks_(stages(weights_, depths, ResidualBlock::basic, 1)) {
     declare_head("fc", 512, shape.classes, init::fan_in_uniform(512), init::fan_in_uniform(512));
   }
 
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
     at::Tensor x = relu_in_place(stem_(images, pass));
-    for (const Block& block : blocks_) {
+    for (const ResidualBlock& block : blocks_) {
       x = block(x, pass);
     }
     return global_average_pool(x);
@@ -133,7 +134,7 @@ class CifarResNet final : public Net {
 
  private:
   ConvNorm stem_;
-  std::vector<Block> blocks_;
+  std::vector<ResidualBlock> blocks_;
 };
 
 class ResNet50 final : public Net {
@@ -142,13 +143,13 @@ class ResNet50 final : public Net {
       : stem_(conv_norm(weights_, "conv1", "bn1",
                         {.in = shape.channels, .out = 64, .kernel = 7, .stride = 2, .padding = 3},
                         Values::torchvision)),
-        blocks_(stages(weights_, {3, 4, 6, 3}, Block::bottleneck, 4)) {
+        blocks_(stages(weights_, {3, 4, 6, 3}, ResidualBlock::bottleneck, 4)) {
     declare_head("fc", 2048, shape.classes, init::fan_in_uniform(2048), init::fan_in_uniform(2048));
   }
 
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
     at::Tensor x = at::max_pool2d(relu_in_place(stem_(images, pass)), {3, 3}, {2, 2}, {1, 1});
-    for (const Block& block : blocks_) {
+    for (const ResidualBlock& block : blocks_) {
       x = block(x, pass);
     }
     return global_average_pool(x);
@@ -156,7 +157,7 @@ class ResNet50 final : public Net {
 
  private:
   ConvNorm stem_;
-  std::vector<Block> blocks_;
+  std::vector<ResidualBlock> blocks_;
 };
 
 std::unique_ptr<Net> make_resnet18(const NetShape& shape) {

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kPatch = 16;
 constexpr std::int64_t kTokens = (kImageNetSize / kPatch) * (kImageNetSize / kPatch) + 1;
 constexpr std::int64_t kHeadWidth = 64;
-constexpr int kDepth = 12;
+constexpr int kVitDepth = 12;
 constexpr double kEps = 1e-6;
 constexpr double kStd = 0.02;
 
@@ -37,8 +37,8 @@ at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tens
 }
 
 // A pre-norm block: attention and a two-layer perceptron, each added to its input.
-struct Block {
-  Block(Weights& weights, const std::string& name, std::int64_t dim)
+struct VitBlock {
+  VitBlock(Weights& weights, const std::string& name, std::int64_t dim)
       : norm1(weights, name + ".norm1", dim, kEps),
         qkv(make_linear(weights, name + ".attn.qkv", dim, 3 * dim)),
         proj(make_linear(weights, name + ".attn.proj", dim, dim)),
@@ -87,7 +87,7 @@ class Vit final : public Net {
     const at::Tensor patches = patch_embed_(images, pass).flatten(2).transpose(1, 2);
     const at::Tensor cls = cls_token_->expand({images.size(0), -1, -1});
     at::Tensor x = at::cat({cls, patches}, 1) + *pos_embed_;
-    for (const Block& block : blocks_) {
+    for (const VitBlock& block : blocks_) {
       x = block(x, pass);
     }
     // The norm works token by token, so only the class token needs it.
@@ -95,9 +95,9 @@ class Vit final : public Net {
   }
 
  private:
-  static std::vector<Block> make_blocks(Weights& weights, std::int64_t dim) {
-    std::vector<Block> blocks;
-    for (int index = 0; index < kDepth; ++index) {
+  static std::vector<VitBlock> make_blocks(Weights& weights, std::int64_t dim) {
+    std::vector<VitBlock> blocks;
+    for (int index = 0; index < kVitDepth; ++index) {
       blocks.emplace_back(weights, fmt::format("blocks.{}", index), dim);
     }
     return blocks;
@@ -106,7 +106,7 @@ class Vit final : public Net {
   const at::Tensor* cls_token_;
   const at::Tensor* pos_embed_;
   Conv patch_embed_;
-  std::vector<Block> blocks_;
+  std::vector<VitBlock> blocks_;
   LayerNorm norm_;
 };
 
