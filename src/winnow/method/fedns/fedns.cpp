@@ -265,6 +265,9 @@ State FedNS::finish(const State& global, Json& notes) {
     return global;
   }
   State next = trim_literal_ ? literal_mean_.finish() : base_->finish();
+  if (!trim_literal_) {
+    base_->note(notes);
+  }
   return renormalise_ ? next : scaled_step(global, std::move(next), weight_ / samples_);
 }
 
