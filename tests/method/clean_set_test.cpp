@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "winnow/method/fedrn/min_max.h"
+#include "winnow/stats/min_max.h"
 
 namespace winnow::clean_set_test {
 

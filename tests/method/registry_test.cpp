@@ -46,4 +46,25 @@ TEST(Registry, TakesAMethodOfOnesOwn) {
   EXPECT_EQ(registry.find("mine").name, "mine");
 }
 
+TEST(Registry, ItsWrappersCanWrapAMethodOfOnesOwn) {
+  Registry registry = builtin_methods();
+  MethodInfo info = fedavg_info();
+  info.name = "mine";
+  registry.add(info);
+  for (const char* wrapper : {"clipfl", "fedns", "fedcorr", "oracle", "fedns_oracle_flags"}) {
+    const auto base = [&](const std::unique_ptr<Method>& method, const char* name) {
+      Params params;
+      method->declare(params);
+      params.read(Json{{"base", name}}, "method");
+      return params.values().at("base");
+    };
+    EXPECT_EQ(base(registry.make(wrapper), "mine"), (Json{{"name", "mine"}})) << wrapper;
+    EXPECT_THAT(error_text([&] { base(registry.make(wrapper), "nine"); }),
+                testing::EndsWith("did you mean 'mine'?"));
+    EXPECT_EQ(error_kind([&] { base(builtin_methods().make(wrapper), "mine"); }),
+              ErrorKind::experiment)
+        << "the program has to know it";
+  }
+}
+
 }  // namespace winnow::registry_test

@@ -219,4 +219,55 @@ TEST(RobustMethods, BulyanAveragesTheCountersOfTheSelected) {
   EXPECT_EQ(values_of(aggregate(*make("bulyan"), uploads).counters()), std::vector<float>{4});
 }
 
+// What the event of a round shows, played by the method `name` over eight random models.
+Json notes_under(const std::string& name, const Json& table, std::int64_t round) {
+  const std::vector<Upload> uploads = random_uploads(8);
+  std::vector<std::int64_t> sizes(uploads.size(), 10);
+  FakeFleet fleet(sizes, [&](std::int64_t client, const Message& task) {
+    Message reply = uploads[static_cast<std::size_t>(client)].reply;
+    return task.kind() == "train_score" ? reply.renamed("train_score_done").set("score", 1.0)
+                                        : reply;
+  });
+  const Setting setting{
+      .seed = 4, .rounds = 20, .clients = 8, .fraction = 1.0, .classes = 3, .validation = 10};
+  State global = uploads.front().model();
+  Json notes = Json::object();
+  Server server{setting, fleet, global, notes, [](const std::vector<State>& models) {
+                  return std::vector<Score>(models.size(), Score{5, 10, 0.0});
+                }};
+  const std::unique_ptr<Method> method = builtin_methods().make(name);
+  Params params;
+  method->declare(params);
+  params.read(table, "method");
+  method->play(round, server);
+  return notes;
+}
+
+TEST(RobustNotes, SurviveEveryWrapper) {
+  const std::map<std::string, std::vector<std::string>> notes{
+      {"krum", {"selected"}},
+      {"multi_krum", {"selected"}},
+      {"bulyan", {"selected"}},
+      {"arfl", {"arfl_clients", "arfl_weights"}},
+      {"geometric_median", {"passes"}}};
+  for (const auto& [rule, keys] : notes) {
+    const Json plain = notes_under(rule, Json::object(), 0);
+    // Nobody is dropped or pruned, so the rule sees the same models.
+    const Json table{{"base", rule}, {"pre_rounds", 5}, {"keep", 8}, {"prune", 0.0}};
+    std::vector<Json> wrapped{notes_under("clipfl", table, 0), notes_under("clipfl", table, 7),
+                              notes_under("fedcorr", Json{{"base", rule}, {"iterations", 1}}, 800),
+                              notes_under("oracle", Json{{"base", rule}}, 0)};
+    if (make(rule)->weighs()) {
+      wrapped.push_back(notes_under("fedns", Json{{"base", rule}}, 0));
+      wrapped.push_back(notes_under("fedns_oracle_flags", Json{{"base", rule}}, 3));
+    }
+    for (const std::string& key : keys) {
+      ASSERT_TRUE(plain.contains(key)) << rule;
+      for (const Json& each : wrapped) {
+        EXPECT_EQ(each.value(key, Json("missing")), plain.at(key)) << rule << " " << each.dump();
+      }
+    }
+  }
+}
+
 }  // namespace winnow::robust_methods_test

@@ -118,6 +118,28 @@ TEST(Pooling, TakesMaximaAndMeans) {
   EXPECT_TRUE(at::equal(global_average_pool(x), at::full({1, 1}, 7.5)));
 }
 
+TEST(Pooling, CoversAMapOfAnySizeEvenly) {
+  const at::Tensor map = at::arange(49, at::kFloat).view({1, 1, 7, 7});
+  EXPECT_TRUE(adaptive_average_pool(map, 7).is_same(map));
+  // Rows and columns 0, 0, 0, half and half, 1, 1, 1 of a 2x2 map.
+  const at::Tensor along = at::tensor({0.0F, 0.0F, 0.0F, 0.5F, 1.0F, 1.0F, 1.0F});
+  const at::Tensor small = at::tensor({0.0F, 1.0F, 10.0F, 11.0F}).view({1, 1, 2, 2});
+  EXPECT_TRUE(at::allclose(adaptive_average_pool(small, 7).view({7, 7}),
+                           along.view({1, 7}) + 10 * along.view({7, 1})));
+  const at::Tensor large = at::arange(14, at::kFloat).view({1, 1, 1, 14}).expand({1, 1, 14, 14});
+  EXPECT_TRUE(at::allclose(adaptive_average_pool(large, 7)[0][0][3],
+                           at::tensor({0.5F, 2.5F, 4.5F, 6.5F, 8.5F, 10.5F, 12.5F})));
+}
+
+TEST(Pooling, RepeatsASingleValueAndSumsItsGradient) {
+  const at::Tensor value = at::tensor({3.0F, -2.0F}).view({1, 2, 1, 1}).set_requires_grad(true);
+  const at::Tensor map = adaptive_average_pool(value, 7);
+  EXPECT_TRUE(at::equal(map, at::adaptive_avg_pool2d(value, {7, 7})));
+  EXPECT_TRUE(at::equal(map.flatten(2)[0][1], at::full({49}, -2.0)));
+  (map * at::arange(49, at::kFloat).view({7, 7})).sum().backward();
+  EXPECT_TRUE(at::equal(value.grad().flatten(), at::full({2}, 48 * 49 / 2)));
+}
+
 TEST(Init, TruncatedNormalIsCutAtTwoWhateverItsSpread) {
   Stream stream(1, "test");
   std::vector<float> values(20'000);

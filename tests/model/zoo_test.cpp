@@ -167,7 +167,7 @@ TEST(Zoo, AShapeThatDoesNotFitIsNamedWithTheSmallestThatDoes) {
               find_net("cnn2").make({10, 3, 4, 4});
             }),
             "model 'cnn2' cannot take 3x4x4 images: it needs at least 6x6 | "
-            "choose another model or larger images");
+            "set model.resize = 6 or more, or choose another model");
   EXPECT_THAT(error_text([] {
                 find_net("vgg16_bn_cifar").make({10, 1, 28, 28});
               }),
@@ -227,13 +227,48 @@ TEST(Zoo, ForwardGivesOneRowOfLogitsPerImage) {
 
 // The VGG nets are too large to initialise here: constant weights show the shapes.
 TEST(Zoo, VggMapsFitTheirClassifiers) {
-  for (const auto& [name, size] : {Smallest{"vgg11", 224}, {"vgg16_bn_cifar", 32}}) {
-    const std::unique_ptr<Net> net = find_net(name).make({10, 3, 32, 32});
+  for (const auto& [name, size] : {Smallest{"vgg11", 32},
+                                   {"vgg11", 64},
+                                   {"vgg11", 224},
+                                   {"vgg16_bn", 32},
+                                   {"vgg16_bn_cifar", 32}}) {
+    const std::unique_ptr<Net> net = find_net(name).make({10, 3, size, size});
     net->weights().bind(at::full({net->weights().layout()->total()}, 1e-3), {});
     EXPECT_EQ(net->forward(noise({1, 3, size, size}, 5), {}).sizes(),
               (std::vector<std::int64_t>{1, 10}))
         << name;
   }
+}
+
+// At 32 pixels the last map has one pixel, which torchvision's pooling puts at all 7x7 places: each
+// of these columns of the first linear layer sees it.
+TEST(Zoo, Vgg11SeesTheSinglePixelOfASmallImageAtEveryPlace) {
+  const NetInfo& info = find_net("vgg11");
+  EXPECT_EQ(info.resize, 0) << "images are taken as they are";
+  const std::unique_ptr<Net> net = info.make({10, 3, 32, 32});
+  EXPECT_EQ(net->weights().layout()->total(),
+            info.make({10, 3, 224, 224})->weights().layout()->total());
+  State state = State::zeros(net->weights().layout());
+  state.flat.fill_(0.01);
+  const at::Tensor columns = state.view(*state.layout->find("classifier.0.weight"));
+  columns.zero_();
+  net->weights().bind(state.flat, {});
+  const at::Tensor images = at::ones({1, 3, 32, 32});
+  const c10::NoGradGuard no_grad;
+  const at::Tensor without = net->forward(images, {});
+  for (const std::int64_t place : {0, 24, 48}) {
+    columns.zero_();
+    columns.select(1, 3 * 49 + place).fill_(1);
+    const at::Tensor with = net->forward(images, {});
+    EXPECT_TRUE(with.gt(without).all().item<bool>()) << place;
+    columns.zero_();
+    columns.select(1, 3 * 49).fill_(1);
+    EXPECT_TRUE(at::equal(net->forward(images, {}), with)) << place;
+  }
+  EXPECT_THAT(error_text([&] {
+                info.make({10, 1, 28, 28});
+              }),
+              HasSubstr("set model.resize = 32 or more"));
 }
 
 // spec: label noise C.7 #12

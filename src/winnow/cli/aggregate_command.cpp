@@ -143,7 +143,7 @@ struct Rule {
 
 Rule make_rule(const std::string& name, const Json& table, const Registry& registry) {
   const MethodInfo& info = registry.find(name);
-  Rule rule{name, info.make(), {}};
+  Rule rule{name, registry.make(name), {}};
   Params params;
   rule.method->declare(params);
   Json own = Json::object();

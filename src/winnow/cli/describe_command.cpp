@@ -77,7 +77,7 @@ std::vector<Json> find_all(const std::string& name, const Registry& registry,
   };
   for (const MethodInfo& info : registry.all()) {
     consider(info.name, [&] {
-      const std::unique_ptr<Method> method = info.make();
+      const std::unique_ptr<Method> method = registry.make(info.name);
       Params params;
       method->declare(params);
       Json json = description("method", info.name, info.summary, params);

@@ -42,8 +42,7 @@ std::vector<std::string> BaseChoice::names() const {
     return allowed_;
   }
   std::vector<std::string> names;
-  const Registry registry = builtin_methods();
-  for (const MethodInfo& info : registry.all()) {
+  for (const MethodInfo& info : methods_.all()) {
     if (make_base(info) != nullptr) {
       names.push_back(info.name);
     }
@@ -70,17 +69,16 @@ void BaseChoice::set(const Json& value, const std::string& key) {
   }
   const std::vector<std::string> known = names();
   const auto wanted = name->get<std::string>();
-  const Registry registry = builtin_methods();
   if (std::ranges::count(known, wanted) == 0) {
-    const auto info = std::ranges::find(registry.all(), wanted, &MethodInfo::name);
-    if (info != registry.all().end() && make_base(*info) == nullptr) {
+    const auto info = std::ranges::find(methods_.all(), wanted, &MethodInfo::name);
+    if (info != methods_.all().end() && make_base(*info) == nullptr) {
       throw not_a_base(*info, key, known);
     }
     throw Error(ErrorKind::experiment,
                 fmt::format("{} = \"{}\": expected one of {}", key, wanted, join(known, ", ")),
                 suggestion(wanted, known));
   }
-  std::unique_ptr<BaseMethod> base = make_base(registry.find(wanted));
+  std::unique_ptr<BaseMethod> base = make_base(methods_.find(wanted));
   Params params;
   base->declare(params);
   params.read(table, key, {"name"});

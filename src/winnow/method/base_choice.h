@@ -14,8 +14,10 @@ namespace winnow {
 // declared in another keeps its own parameters out of the wrapper's.
 class BaseChoice final : public Choice {
  public:
-  // What may be chosen: the names given, or every base method there is.
+  // What may be chosen: the names given, or every base method there is. Before know() these are the
+  // built-in ones.
   explicit BaseChoice(std::vector<std::string> allowed = {});
+  void know(const Registry& methods) { methods_ = methods; }
 
   Json value() const override;
   std::string name() const override { return name_; }
@@ -31,6 +33,7 @@ class BaseChoice final : public Choice {
 
  private:
   std::vector<std::string> allowed_;
+  Registry methods_ = builtin_methods();
   std::string name_ = "fedavg";
   std::unique_ptr<BaseMethod> base_;
 };

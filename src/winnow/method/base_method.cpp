@@ -76,6 +76,7 @@ void BaseMethod::play_among(std::span<const std::int64_t> pool, std::int64_t cou
   begin(server.global);
   ask_to_train(*this, kind, round, chosen, server, [this](const Upload& upload) { add(upload); });
   server.global = finish();
+  note(server.notes);
 }
 
 void ask_to_train(const BaseMethod& base, const KindOf& kind_of, std::int64_t round,

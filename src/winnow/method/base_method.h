@@ -45,7 +45,7 @@ class BaseMethod : public Method {
   std::vector<Schema> schemas() const override;
   void play(std::int64_t round, Server& server) override;
   // A round with `count` of `pool`, its training tasks under the kind `kind`: select, begin, ask,
-  // add for every reply, finish.
+  // add for every reply, finish, note.
   void play_among(std::span<const std::int64_t> pool, std::int64_t count, const std::string& kind,
                   std::int64_t round, Server& server);
 
@@ -59,6 +59,8 @@ class BaseMethod : public Method {
   virtual void begin(const State& global);
   virtual void add(const Upload& upload);
   virtual State finish();
+  // What the event of a round should show of how its models were fused, after finish().
+  virtual void note(Json& /*notes*/) const {}
   // Whether Upload::weight() or its factor has a say in the next model. A wrapper that does nothing
   // but weigh clients refuses a base without.
   virtual bool weighs() const { return true; }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "winnow/method/fedrn/min_max.h"
+#include "winnow/stats/min_max.h"
 #include "winnow/stats/mixture.h"
 
 namespace winnow {

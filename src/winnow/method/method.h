@@ -62,12 +62,16 @@ enum class Measured {
   ensemble,  // the same, as one: the mean of their probabilities
 };
 
-// One object per run. Calls come in this order: declare, (Params::read), check, then load when a
-// run is resumed, then play for every round with save between rounds. Not thread-safe.
+class Registry;
+
+// One object per run. Calls come in this order: know, declare, (Params::read), check, then load
+// when a run is resumed, then play for every round with save between rounds. Not thread-safe.
 class Method {
  public:
   virtual ~Method() = default;
 
+  // The methods of the program, for a method that has one of them as a parameter.
+  virtual void know(const Registry& /*methods*/) {}
   // Declares the method's own parameters over its members.
   virtual void declare(Params& /*params*/) {}
   // Refuses an impossible setting with Error(kind experiment).
@@ -127,6 +131,8 @@ class Registry {
   const std::vector<MethodInfo>& all() const { return methods_; }
   // Throws Error(kind experiment) with a suggestion for an unknown name.
   const MethodInfo& find(const std::string& name) const;
+  // The method of that name, which knows all the others.
+  std::unique_ptr<Method> make(const std::string& name) const;
 
  private:
   std::vector<MethodInfo> methods_;

@@ -58,6 +58,12 @@ const MethodInfo& Registry::find(const std::string& name) const {
               suggestion(name, known));
 }
 
+std::unique_ptr<Method> Registry::make(const std::string& name) const {
+  std::unique_ptr<Method> method = find(name).make();
+  method->know(*this);
+  return method;
+}
+
 Registry builtin_methods() {
   Registry registry;
   // In groups, as `winnow list methods` shows them.

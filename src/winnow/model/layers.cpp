@@ -97,6 +97,18 @@ at::Tensor max_pool(const at::Tensor& x, std::int64_t size) {
   return at::max_pool2d(x, {size, size});
 }
 
+at::Tensor adaptive_average_pool(const at::Tensor& x, std::int64_t size) {
+  const std::int64_t height = x.size(2);
+  const std::int64_t width = x.size(3);
+  if (height == size && width == size) {
+    return x;
+  }
+  if (height == 1 && width == 1) {  // on a GPU the general kernel adds gradients in any order
+    return x.expand({-1, -1, size, size});
+  }
+  return at::adaptive_avg_pool2d(x, {size, size});
+}
+
 at::Tensor channels_together(const at::Tensor& images) {
   if (!images.is_cpu()) {
     return images;

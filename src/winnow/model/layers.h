@@ -92,6 +92,10 @@ at::Tensor relu_in_place(const at::Tensor& x);
 // Maximum over disjoint windows of size x size.
 at::Tensor max_pool(const at::Tensor& x, std::int64_t size);
 
+// Means over size x size windows that cover a map of any size evenly, and overlap where it is
+// smaller: a single value is repeated everywhere. A map of that size is handed through.
+at::Tensor adaptive_average_pool(const at::Tensor& x, std::int64_t size);
+
 // The same images with the channels of a pixel side by side, for the networks that
 // docs/performance.md shows to be faster that way on a CPU; a GPU gets images as its trainer lays
 // them out.

@@ -50,6 +50,9 @@ class Writer {
   void relu() { line("x = torch.relu(x)"); }
   void gelu(const std::string& x = "x") { line(fmt::format("{0} = torch.gelu({0})", x)); }
   void flatten() { line("x = torch.flatten(x, 1)"); }
+  void adaptive_average_pool(int size) {
+    line(fmt::format("x = torch.adaptive_avg_pool2d(x, [{0}, {0}])", size));
+  }
   void mean() { line("x = torch.mean(x, [2, 3])"); }
   void dropout(double rate) { line(fmt::format("x = torch.dropout(x, {}, self.training)", rate)); }
   void max_pool() { max_pool(2, 2, 0); }
@@ -187,6 +190,9 @@ void write_vgg(Writer& to, const NetShape& /*shape*/) {
       to.max_pool();
       ++number;
     }
+  }
+  if (to.slot("classifier.0.weight").shape[1] == 512 * 7 * 7) {
+    to.adaptive_average_pool(7);
   }
   to.flatten();
   for (const char* layer : {"classifier.0", "classifier.3"}) {

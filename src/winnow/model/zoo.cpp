@@ -42,7 +42,7 @@ void require_size(const std::string& model, const NetShape& shape, std::int64_t 
   throw Error(ErrorKind::experiment,
               fmt::format("model '{}' cannot take {}x{}x{} images: it needs at least {}x{}", model,
                           shape.channels, shape.height, shape.width, smallest, smallest),
-              "choose another model or larger images");
+              fmt::format("set model.resize = {} or more, or choose another model", smallest));
 }
 
 }  // namespace winnow

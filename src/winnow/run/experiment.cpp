@@ -61,9 +61,8 @@ void read_method(const Json& tree, const Registry& registry, Experiment& experim
     }
     experiment.method = name->get<std::string>();
   }
-  const MethodInfo& info = registry.find(experiment.method);
-  experiment.truth = info.truth;
-  const std::unique_ptr<Method> method = info.make();
+  experiment.truth = registry.find(experiment.method).truth;
+  const std::unique_ptr<Method> method = registry.make(experiment.method);
   Params params;
   method->declare(params);
   params.read(table, "method", {"name"});
@@ -283,7 +282,7 @@ Experiment load_experiment(const std::filesystem::path& file,
 
 std::unique_ptr<Method> make_method(const Experiment& experiment, const Registry& registry,
                                     const Setting& setting) {
-  std::unique_ptr<Method> method = registry.find(experiment.method).make();
+  std::unique_ptr<Method> method = registry.make(experiment.method);
   Params params;
   method->declare(params);
   params.read(experiment.method_params, "method");

@@ -96,6 +96,8 @@ TEST(ClcClient, TrainsOnWhatItKeeps) {
   OneClient client(kGiven);
   const State start = client.model(kClassZero);
   client.ask_confidence(start);
+  EXPECT_FALSE(client.memory.archive.tensors.contains(kOwnModel))
+      << "that name is for a model that a run measures";
   const Message reply = client.ask_to_train(kAgreed);
   EXPECT_EQ(reply.get<std::uint32_t>("samples"), 2U);
   EXPECT_EQ(client.memory.selected, (std::vector<bool>{true, false, true}));

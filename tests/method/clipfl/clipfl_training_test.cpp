@@ -80,6 +80,22 @@ Trained train(Method& method, std::int64_t lanes = 2) {
   return trained;
 }
 
+// Their control and correction are means over the federation, which pruning makes smaller.
+TEST(ClipFL, ABaseThatCountsTheFederationCountsWhoIsLeft) {
+  for (const char* base : {"scaffold", "feddyn"}) {
+    const auto federation = [&](std::int64_t pre_rounds) {
+      const auto method =
+          clipfl({{"base", base}, {"pre_rounds", pre_rounds}, {"keep", 2}, {"prune", 0.4}});
+      train(*method);
+      Archive archive;
+      method->save(archive);
+      return archive.values.at("base").at(std::string(base) + ".federation").get<std::int64_t>();
+    };
+    EXPECT_EQ(federation(4), 5) << base << ": four rounds, nobody is pruned";
+    EXPECT_EQ(federation(2), 3) << base;
+  }
+}
+
 // spec: label-noise C.7 (9), (11)
 TEST(ClipFL, WithoutDroppingIsItsBaseBitForBit) {
   const std::vector<Json> bases{{{"name", "fedavg"}},

@@ -263,6 +263,25 @@ TEST(FedCorrFederation, EveryAblationRuns) {
   }
 }
 
+// The paper's reading of everything that the released code does otherwise.
+TEST(FedCorrFederation, ThePapersReadingRunsAsAWhole) {
+  Json paper = small_table();
+  paper.update(Json{{"loss", "ce"},
+                    {"pull", "squared"},
+                    {"confidence_test", ">="},
+                    {"final_set", "paper"},
+                    {"mixup_stage1_only", true}});
+  const Trace whole = run(paper, 2, false);
+  EXPECT_EQ(run(paper, 1, false), whole);
+  EXPECT_EQ(run(paper, 2, false, true), whole) << "resumed after every round";
+  EXPECT_NE(run(small_table(), 2, false), whole);
+  for (const char* key : {"loss", "pull", "mixup_stage1_only"}) {
+    Json without = paper;
+    without.erase(key);
+    EXPECT_NE(run(without, 2, false), whole) << key;
+  }
+}
+
 // A step is undone by loading what was saved before it: here the flagged clients' correction.
 TEST(FedCorrFederation, AFailedRoundLeavesNoTrace) {
   Simulation simulation(small_table());

@@ -21,15 +21,14 @@ std::unique_ptr<FedDyn> feddyn(const Json& table = Json::object()) {
   return method;
 }
 
-// Tells the method that the federation has `sizes.size()` clients, by selecting one of them.
+// Tells the method how large the federation is, by selecting one of the clients that hold samples.
 void announce(BaseMethod& method, const std::vector<std::int64_t>& sizes) {
   FakeFleet fleet(sizes, nullptr);
   const Setting setting{.seed = 4, .clients = fleet.size()};
   State global = state_of({0});
   Json notes = Json::object();
   Server server{setting, fleet, global, notes};
-  const std::vector<std::int64_t> pool{0};
-  method.select(pool, 1, 0, server);
+  method.select(selectable_clients(fleet), 1, 0, server);
 }
 
 Upload upload(const State& model, std::uint32_t samples = 1, double factor = 1.0) {
@@ -162,6 +161,24 @@ TEST(FedDyn, CountsNoClientWithoutSamplesIntoTheFederation) {
   announce(*method, {5, 0, 5, 0});
   fuse(*method, state_of({0}), {upload(state_of({1}))});
   EXPECT_DOUBLE_EQ(correction_of(*method), -0.25);
+}
+
+// As under ClipFL, which dismisses clients for good.
+TEST(FedDyn, HoldsTheMeanOverAFederationThatShrinks) {
+  const auto method = feddyn({{"alpha", 0.5}});
+  announce(*method, {1, 1, 1, 1});
+  fuse(*method, state_of({0}), {upload(state_of({8}))});
+  EXPECT_DOUBLE_EQ(correction_of(*method), -0.5 * 8.0 / 4);
+  Archive archive;
+  method->save(archive);
+  archive.values = Json::parse(archive.values.dump());  // as a checkpoint does
+  const auto resumed = feddyn({{"alpha", 0.5}});
+  resumed->load(archive);
+  for (FedDyn* each : {method.get(), resumed.get()}) {
+    announce(*each, {1, 1});
+    fuse(*each, state_of({0}), {upload(state_of({3}))});
+    EXPECT_DOUBLE_EQ(correction_of(*each), -0.5 * (8.0 + 3.0) / 2);
+  }
 }
 
 TEST(FedDyn, NeedsToKnowTheFederation) {

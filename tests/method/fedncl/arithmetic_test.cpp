@@ -161,6 +161,16 @@ TEST(FedNclPenalty, FollowsTheRoundBetweenItsBounds) {
   EXPECT_EQ(penalty(6, 5, 3, 4), 4.0);
 }
 
+// As the release has it: the lower bound is the divisor too.
+TEST(FedNclPenalty, IsTheRoundDividedByTheLowerBound) {
+  EXPECT_EQ(penalty(60, 60, 5, 50), 12.0);
+  EXPECT_EQ(penalty(24, 60, 5, 50), 5.0);
+  EXPECT_EQ(penalty(30, 60, 1, 50), 30.0);
+  EXPECT_EQ(penalty(60, 60, 1, 50), 50.0);
+  EXPECT_EQ(penalty(300, 1000, 20, 50), 20.0);
+  EXPECT_EQ(penalty(500, 1000, 20, 50), 25.0);
+}
+
 TEST(FedNclWeights, ReproduceTheWorkedNumbers) {  // N2
   const Participants participants = worked_participants();
   auto weights = slot_weights(WeightRule::layerwise, two_layers(), participants, 10.0);

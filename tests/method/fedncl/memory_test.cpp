@@ -118,7 +118,7 @@ TEST(FedNclCandidates, RelativeCountsTheRoundsTakenPartIn) {
   EXPECT_TRUE(strict.federation.method.correcting().empty()) << "too few participations";
 }
 
-TEST(FedNclFindings, AreTheClientsFlaggedMostOfTheTime) {
+TEST(FedNclFindings, AreTheClientsFlaggedMostOfTheRoundsSoFar) {
   Federation federation(state_of({0}), with_losses(std::vector<double>(5, 1.0)));
   EXPECT_FALSE(federation.method.findings().flagged.has_value()) << "nothing known yet";
   set_noisy(federation, true);
@@ -135,6 +135,49 @@ TEST(FedNclFindings, AreTheClientsFlaggedMostOfTheTime) {
   EXPECT_TRUE(federation.method.findings().noise_levels.empty());
 }
 
+// A candidate whose labels are corrected looks normal, so the rounds after penalty_rounds must not
+// clear it; nor may they add somebody.
+TEST(FedNclFindings, AreTheCandidatesOnceThePenaltyRoundsAreOver) {
+  Federation federation(state_of({0}), with_losses(std::vector<double>(5, 1.0)),
+                        {{"penalty_rounds", 4}});
+  set_noisy(federation, true);
+  federation.play_rounds(0, 3);
+  EXPECT_EQ(federation.notes["candidates"], 1);
+  EXPECT_EQ(federation.notes["candidate_clients"], Json::array({4}));
+  set_noisy(federation, false);
+  federation.play(3);
+  EXPECT_EQ(federation.method.findings().flagged, std::vector<std::int64_t>{4});
+  federation.replies[2].loss = 9.0;
+  federation.play_rounds(4, 40);
+  const Findings findings = federation.method.findings();
+  EXPECT_EQ(findings.flagged, std::vector<std::int64_t>{4}) << "3 of 4 early, 3 of 40 in all";
+  EXPECT_EQ(federation.notes["candidate_clients"], Json::array({4}));
+  EXPECT_DOUBLE_EQ(findings.scores.at("flag_share").at(4), 3.0 / 40.0);
+  EXPECT_DOUBLE_EQ(findings.scores.at("flag_share").at(2), 36.0 / 40.0);
+  EXPECT_DOUBLE_EQ(findings.scores.at("flag_share_early").at(4), 3.0 / 4.0);
+  EXPECT_DOUBLE_EQ(findings.scores.at("flag_share_early").at(2), 0.0);
+}
+
+TEST(FedNclFindings, FollowTheCandidateShareBeforeThat) {
+  Federation strict(state_of({0}), with_losses(std::vector<double>(5, 1.0)),
+                    {{"candidate_share", 0.8}});
+  strict.play(0);
+  set_noisy(strict, true);
+  strict.play_rounds(1, 4);
+  EXPECT_EQ(strict.method.findings().flagged, std::vector<std::int64_t>{}) << "3 of 4 is below 0.8";
+  strict.play_rounds(4, 6);
+  EXPECT_EQ(strict.method.findings().flagged, std::vector<std::int64_t>{4}) << "5 of 6";
+}
+
+TEST(FedNclFindings, WithoutPenaltyRoundsCountEveryRound) {
+  Federation federation(state_of({0}), with_losses(std::vector<double>(5, 1.0)),
+                        {{"penalty_rounds", 0}});
+  set_noisy(federation, true);
+  federation.play_rounds(0, 5);
+  EXPECT_EQ(federation.method.findings().flagged, std::vector<std::int64_t>{4});
+  EXPECT_FALSE(federation.method.findings().scores.contains("flag_share_early"));
+}
+
 TEST(FedNclArchive, RestoresEverythingThatLasts) {
   const Json parameters{{"penalty_rounds", 6}};
   Federation whole(state_of({0}), with_losses(std::vector<double>(5, 1.0)), parameters);
@@ -149,6 +192,11 @@ TEST(FedNclArchive, RestoresEverythingThatLasts) {
   for (Federation* federation : {&whole, &resumed}) {
     federation->play_rounds(3, 8);
   }
+  Archive finished;
+  whole.method.save(finished);
+  Federation reopened(whole.global, whole.replies, parameters);
+  reopened.method.load(finished);
+  EXPECT_EQ(reopened.method.findings().flagged, whole.method.findings().flagged);
   EXPECT_EQ(hash(resumed.global), hash(whole.global));
   EXPECT_EQ(resumed.asked_to_correct(), std::vector<std::int64_t>{4});
   EXPECT_EQ(resumed.method.correcting(), whole.method.correcting());

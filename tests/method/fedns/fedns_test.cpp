@@ -154,7 +154,32 @@ TEST(FedNS, WithoutRenormalisingShrinksTheStep) {
   Federation federation(clients, {{"renormalise", false}});
   federation.global = state_of({1}, {1}, {1});
   federation.play();
-  EXPECT_EQ(federation.values(), (std::vector<float>{6.8F, 6.8F, 7.0F})) << "0.725 of 8";
+  EXPECT_EQ(federation.values(), (std::vector<float>{6.8F, 9.0F, 9.0F}))
+      << "0.725 of 8; statistics and counters are no step";
+}
+
+// All clients clean: the step of the parameters is doubled. Running variances taken as a step from
+// 1 to less than a half would fall below zero.
+TEST(FedNS, WithoutRenormalisingLeavesRunningStatisticsTheirMean) {
+  const NormNet net(shape_of(tiny_data()));
+  const Slot* variance = net.weights().layout()->find("norm.running_var");
+  ASSERT_NE(variance, nullptr);
+  std::vector<Client> clients;
+  for (const auto& [value, samples] : {std::pair{0.1F, 10U}, {0.1F, 20U}, {0.3F, 30U}}) {
+    State model = net.weights().initial(1).clone();
+    model.parameters().fill_(value);
+    model.view(*variance).fill_(value);
+    model.counters().fill_(4);
+    clients.push_back({model, 5.0, samples});
+  }
+  Federation federation(clients, {{"renormalise", false}});
+  federation.global = net.weights().initial(1);
+  federation.global.parameters().zero_();
+  federation.play();
+  const State& next = federation.global;
+  EXPECT_TRUE(at::allclose(next.view(*variance), at::full_like(next.view(*variance), 0.2)));
+  EXPECT_TRUE(at::allclose(next.parameters(), at::full_like(next.parameters(), 2 * 0.2)));
+  EXPECT_TRUE(next.counters().eq(4).all().item<bool>());
 }
 
 // spec: input-noise F6

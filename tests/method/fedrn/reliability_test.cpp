@@ -6,7 +6,7 @@
 #include <set>
 
 #include "winnow/method/clean_set.h"
-#include "winnow/method/fedrn/min_max.h"
+#include "winnow/stats/min_max.h"
 
 namespace winnow::fedrn_reliability_test {
 

@@ -22,15 +22,14 @@ std::unique_ptr<Scaffold> scaffold(const Json& table = Json::object()) {
   return method;
 }
 
-// Tells the method that the federation has `sizes.size()` clients, by selecting one of them.
+// Tells the method how large the federation is, by selecting one of the clients that hold samples.
 void announce(BaseMethod& method, const std::vector<std::int64_t>& sizes) {
   FakeFleet fleet(sizes, nullptr);
   const Setting setting{.seed = 4, .clients = fleet.size()};
   State global = state_of({0});
   Json notes = Json::object();
   Server server{setting, fleet, global, notes};
-  const std::vector<std::int64_t> pool{0};
-  method.select(pool, 1, 0, server);
+  method.select(selectable_clients(fleet), 1, 0, server);
 }
 
 Upload upload(std::int64_t client, const State& model, const State& change,
@@ -187,6 +186,28 @@ TEST(Scaffold, CountsNoClientWithoutSamplesIntoTheFederation) {
   announce(*method, {5, 0, 5, 0});
   fuse(*method, state_of({0}), {upload(0, state_of({1}), state_of({3}))});
   EXPECT_DOUBLE_EQ(control_of(*method), 1.5);
+}
+
+// As under ClipFL, which dismisses clients for good.
+TEST(Scaffold, HoldsTheMeanOverAFederationThatShrinks) {
+  const auto method = scaffold();
+  announce(*method, {1, 1, 1, 1});
+  fuse(*method, state_of({0}), {upload(0, state_of({1}), state_of({8}))});
+  EXPECT_DOUBLE_EQ(control_of(*method), 8.0 / 4);
+  Archive archive;
+  method->save(archive);
+  archive.values = Json::parse(archive.values.dump());  // as a checkpoint does
+  const auto resumed = scaffold();
+  resumed->load(archive);
+  for (Scaffold* each : {method.get(), resumed.get()}) {
+    announce(*each, {1, 1});
+    EXPECT_FLOAT_EQ(values_of(each->task(1, 0, state_of({0})).get<State>("control")).front(), 4.0F)
+        << "8 / 2";
+    fuse(*each, state_of({0}), {upload(1, state_of({1}), state_of({3}))});
+    EXPECT_DOUBLE_EQ(control_of(*each), (8.0 + 3.0) / 2);
+    announce(*each, {1, 1});
+    EXPECT_DOUBLE_EQ(control_of(*each), (8.0 + 3.0) / 2) << "the same size changes nothing";
+  }
 }
 
 TEST(Scaffold, RefusesAControlThatIsNotFiniteOrOfAnotherModel) {

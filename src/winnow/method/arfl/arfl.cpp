@@ -13,10 +13,9 @@ void ArflMethod::declare(Params& params) {
       .source("ARFL's paper and code");
 }
 
-void ArflMethod::play(std::int64_t round, Server& server) {
-  BaseMethod::play(round, server);
-  server.notes["arfl_clients"] = clients_;
-  server.notes["arfl_weights"] = weights_;
+void ArflMethod::note(Json& notes) const {
+  notes["arfl_clients"] = clients_;
+  notes["arfl_weights"] = weights_;
 }
 
 State ArflMethod::finish() {

@@ -13,10 +13,10 @@ namespace winnow {
 class ArflMethod : public HoldingMethod {
  public:
   void declare(Params& params) override;
-  // Notes `arfl_clients`, ascending, and `arfl_weights`, what each counted.
-  void play(std::int64_t round, Server& server) override;
   // Throws Error(kind run) when nothing finite was added.
   State finish() override;
+  // Notes `arfl_clients`, ascending, and `arfl_weights`, what each counted.
+  void note(Json& notes) const override;
   bool weighs() const override { return false; }
 
  private:

@@ -23,9 +23,8 @@ void Bulyan::check_models(const ModelCount& count) const {
   }
 }
 
-void Bulyan::play(std::int64_t round, Server& server) {
-  BaseMethod::play(round, server);
-  server.notes["selected"] = selected_;
+void Bulyan::note(Json& notes) const {
+  notes["selected"] = selected_;
 }
 
 State Bulyan::finish() {

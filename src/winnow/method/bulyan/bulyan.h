@@ -18,10 +18,10 @@ class Bulyan : public HoldingMethod {
   }
   // Fewer than 4 f + 3 are refused.
   void check_models(const ModelCount& count) const override;
-  // Notes `selected`, the clients in the order of selection.
-  void play(std::int64_t round, Server& server) override;
   // Throws Error(kind run) when there are fewer than 4 f + 3 models.
   State finish() override;
+  // Notes `selected`, the clients in the order of selection.
+  void note(Json& notes) const override;
   bool weighs() const override { return false; }
 
  private:

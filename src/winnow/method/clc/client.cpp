@@ -13,7 +13,7 @@
 namespace winnow::clc {
 namespace {
 
-constexpr const char* kModel = "model";
+constexpr const char* kModel = "clc.model";
 constexpr const char* kProbabilities = "probabilities";
 
 std::span<const double> values_of(const at::Tensor& tensor) {

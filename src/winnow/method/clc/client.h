@@ -13,7 +13,7 @@ namespace winnow::clc {
 // of that, trains on the samples it keeps or corrects its labels (spec: baselines 20). Tasks of
 // other kinds go to the base method's client side.
 //
-// Between the two tasks it remembers tensors["model"], the received one, so that it is not sent
+// Between the two tasks it remembers tensors["clc.model"], the received one, so that it is not sent
 // twice, and tensors["probabilities"], its output; both are gone after the second. What lasts is
 // `selected`, the samples last kept, until the labels are corrected, and the corrected labels.
 class Client final : public ClientSide {

@@ -154,6 +154,7 @@ void ClipFL::play_screening(std::int64_t round, const std::vector<std::int64_t>&
   }
   server.notes["dropped"] = flagged.size();
   server.global = base_->finish();
+  base_->note(server.notes);
 }
 
 std::set<std::int64_t> ClipFL::judge(const std::vector<std::int64_t>& chosen,

@@ -19,6 +19,7 @@ namespace winnow {
 // in phase I.
 class ClipFL : public Method {
  public:
+  void know(const Registry& methods) override { base_.know(methods); }
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
   bool needs_features() const override { return base_->needs_features(); }

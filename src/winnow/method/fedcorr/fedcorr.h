@@ -21,6 +21,7 @@ namespace winnow {
 // and, once flagged, its estimated share of wrong labels.
 class FedCorr final : public Method {
  public:
+  void know(const Registry& methods) override { base_.know(methods); }
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
   bool needs_features() const override { return base_->needs_features(); }

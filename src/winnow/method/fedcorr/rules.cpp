@@ -216,8 +216,8 @@ LocalRule stage1_rule(const Options& options, double estimate) {
   if (options.pull == "norm") {
     return {.proximal = strength, .pull = Pull::norm, .spare_first_batch = true};
   }
-  // Pull::square has a factor 1/2 that FedCorr's term has not.
-  return {.proximal = 2.0 * strength, .pull = Pull::square, .spare_first_batch = true};
+  // The paper's equation 5 spares no batch; its factor 2 is for the 1/2 in Pull::square.
+  return {.proximal = 2.0 * strength, .pull = Pull::square};
 }
 
 at::Tensor sample_losses(const at::Tensor& logits, const at::Tensor& labels,

@@ -10,6 +10,7 @@ namespace {
 
 constexpr const char* kGradient = "feddyn.gradient";  // g of a client
 constexpr const char* kCorrection = "feddyn.correction";
+constexpr const char* kDynFederation = "feddyn.federation";
 
 class DynClient : public ClientSide {
  public:
@@ -61,7 +62,11 @@ std::unique_ptr<ClientSide> FedDyn::client_side() const {
 
 std::vector<std::int64_t> FedDyn::select(std::span<const std::int64_t> pool, std::int64_t count,
                                          std::int64_t round, Server& server) {
-  federation_ = static_cast<std::int64_t>(clients_with_samples(server.fleet).size());
+  const auto size = static_cast<std::int64_t>(pool.size());
+  if (h_.defined() && federation_ > 0 && size != federation_) {
+    h_ = h_ * (static_cast<double>(federation_) / static_cast<double>(size));
+  }
+  federation_ = size;
   return BaseMethod::select(pool, count, round, server);
 }
 
@@ -95,12 +100,14 @@ State FedDyn::finish() {
 void FedDyn::save(Archive& archive) const {
   if (h_.defined()) {
     archive.tensors[kCorrection] = h_;
+    archive.values[kDynFederation] = federation_;
   }
 }
 
 void FedDyn::load(const Archive& archive) {
   const auto saved = archive.tensors.find(kCorrection);
   h_ = saved == archive.tensors.end() ? at::Tensor() : saved->second;
+  federation_ = archive.values.value(kDynFederation, std::int64_t{0});
 }
 
 MethodInfo feddyn_info() {

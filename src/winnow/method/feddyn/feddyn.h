@@ -19,7 +19,9 @@ at::Tensor next_gradient(const at::Tensor& g, const at::Tensor& start, const at:
 at::Tensor next_correction(const at::Tensor& h, const at::Tensor& start, const at::Tensor& mean,
                            double alpha, double share);
 
-// Messages are FedAvg's. A round starts with select(), which tells how large the federation is.
+// Messages are FedAvg's. A round starts with select(): the federation is the pool it chooses from.
+// A wrapper may shrink the pool for good; h, a sum over the federation divided by its size, is then
+// divided by the new size.
 class FedDyn : public BaseMethod {
  public:
   void declare(Params& params) override;
@@ -36,12 +38,13 @@ class FedDyn : public BaseMethod {
   double alpha_ = 0.01;
 
   // Of the round.
-  std::int64_t federation_ = 0;  // N: clients that hold samples
-  std::int64_t added_ = 0;       // |S|
-  at::Tensor start_;             // w, double, parameters only
-  WeightedMean models_;          // all weigh the same
+  std::int64_t added_ = 0;  // |S|
+  at::Tensor start_;        // w, double, parameters only
+  WeightedMean models_;     // all weigh the same
 
-  at::Tensor h_;  // double, parameters only; lasts, undefined before the first round
+  // Lasts between rounds.
+  std::int64_t federation_ = 0;  // N: clients that the last round could choose from
+  at::Tensor h_;                 // double, parameters only; undefined before the first round
 };
 
 MethodInfo feddyn_info();

@@ -105,7 +105,8 @@ std::vector<bool> flag(std::span<const double> scores, double beta, bool two_sid
 }
 
 double penalty(std::int64_t round, std::int64_t penalty_rounds, double early, double late) {
-  return round > penalty_rounds ? late : std::clamp(static_cast<double>(round) / 10.0, early, late);
+  return round > penalty_rounds ? late
+                                : std::clamp(static_cast<double>(round) / early, early, late);
 }
 
 std::vector<double> inverse_weights(std::span<const double> values) {

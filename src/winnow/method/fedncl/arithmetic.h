@@ -43,8 +43,8 @@ std::vector<double> z_scores(std::span<const double> scores);
 // z > beta, or |z| > beta when two_sided; always strict (spec: input-noise 2.3).
 std::vector<bool> flag(std::span<const double> scores, double beta, bool two_sided);
 
-// What multiplies the divergence of a flagged client: clip(round/10, early, late) up to the round
-// `penalty_rounds`, then late.
+// What multiplies the divergence of a flagged client: clip(round/early, early, late) up to the
+// round `penalty_rounds`, then late.
 double penalty(std::int64_t round, std::int64_t penalty_rounds, double early, double late);
 
 // (1/v_i) / sum_j (1/v_j) of values >= 0. Values of 0 share the whole weight, as in the limit.

@@ -83,7 +83,7 @@ void FedNCL::declare(Params& params) {
       .source("released code");
   params.add("penalty", penalty_, "penalise flagged clients; false is the ablation tau = 1")
       .source("released code");
-  params.add("penalty_early", penalty_early_, "lower clip bound of tau = round/10")
+  params.add("penalty_early", penalty_early_, "lower clip bound of tau = round / penalty_early")
       .at_least(1)
       .source("released code");
   params.add("penalty_late", penalty_late_, "upper clip bound of tau, and tau after penalty_rounds")
@@ -201,6 +201,8 @@ void FedNCL::play(std::int64_t round, Server& server) {
   server.notes["flagged_clients"] = std::move(flagged);
   server.notes["scores"] = std::move(scores);
   remember(round, played);
+  server.notes["candidates"] = correcting_.size();
+  server.notes["candidate_clients"] = correcting_;
 }
 
 void FedNCL::remember(std::int64_t round, const Round& played) {
@@ -218,6 +220,7 @@ void FedNCL::remember(std::int64_t round, const Round& played) {
   if (round < penalty_rounds_) {
     choose_candidates(round);
   }
+  rounds_ = round + 1;
 }
 
 // spec: input-noise 2.5; once a candidate, always one.
@@ -243,14 +246,27 @@ Findings FedNCL::findings() const {
   }
   findings.flagged.emplace();
   for (const auto& [client, history] : history_) {
-    if (2 * history.all.flags > history.all.rounds) {
+    if (suspects(client, history)) {
       findings.flagged->push_back(client);
     }
     findings.scores["reliability"][client] = history.reliability;
-    findings.scores["flag_share"][client] =
-        static_cast<double>(history.all.flags) / static_cast<double>(history.all.rounds);
+    findings.scores["flag_share"][client] = history.all.share();
+    if (history.early.rounds > 0) {
+      findings.scores["flag_share_early"][client] = history.early.share();
+    }
   }
   return findings;
+}
+
+// Corrected labels make a noisy client look normal, so what is flagged after the penalty rounds
+// says nothing about the labels it was given: by then the candidates are the method's answer.
+bool FedNCL::suspects(std::int64_t client, const History& history) const {
+  if (penalty_rounds_ > 0 && rounds_ >= penalty_rounds_) {
+    return correcting_.contains(client);
+  }
+  const bool own = penalty_rounds_ == 0 || candidates_ == "relative";
+  const std::int64_t rounds = own ? history.all.rounds : rounds_;
+  return static_cast<double>(history.all.flags) > candidate_share_ * static_cast<double>(rounds);
 }
 
 void FedNCL::save(Archive& archive) const {
@@ -264,6 +280,7 @@ void FedNCL::save(Archive& archive) const {
   }
   archive.values["clients"] = std::move(clients);
   archive.values["correcting"] = correcting_;
+  archive.values["rounds"] = rounds_;
 }
 
 void FedNCL::load(const Archive& archive) {
@@ -278,6 +295,7 @@ void FedNCL::load(const Archive& archive) {
         .reliability = saved.at("reliability").get<double>()};
   }
   correcting_ = archive.values.value("correcting", std::set<std::int64_t>());
+  rounds_ = archive.values.value("rounds", std::int64_t{0});
 }
 
 MethodInfo fedncl_info() {

@@ -23,8 +23,10 @@ class FedNCL final : public Method {
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Schema> schemas() const override;
   void play(std::int64_t round, Server& server) override;
-  // Flagged: who was flagged in more than half of the rounds it took part in. Scores: the last
-  // "reliability" Q and the "flag_share" of every client that took part.
+  // Flagged: the candidates, once the penalty rounds are over; before, and where there are none,
+  // who was flagged in more than a share `candidate_share` of the rounds so far. Scores of every
+  // client that took part: the last "reliability" Q, the "flag_share" of all its rounds and the
+  // "flag_share_early" of those before penalty_rounds.
   Findings findings() const override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
@@ -42,6 +44,8 @@ class FedNCL final : public Method {
   struct Tally {
     std::int64_t flags = 0;
     std::int64_t rounds = 0;  // that the client took part in
+
+    double share() const { return static_cast<double>(flags) / static_cast<double>(rounds); }
   };
   struct History {
     Tally all;
@@ -53,6 +57,7 @@ class FedNCL final : public Method {
   Round ask(std::int64_t round, const std::vector<std::int64_t>& chosen, Server& server) const;
   void remember(std::int64_t round, const Round& played);
   void choose_candidates(std::int64_t round);
+  bool suspects(std::int64_t client, const History& history) const;
 
   std::int64_t penalty_rounds_ = 60;
   double beta_ = 1.0;
@@ -72,6 +77,7 @@ class FedNCL final : public Method {
 
   std::map<std::int64_t, History> history_;
   std::set<std::int64_t> correcting_;
+  std::int64_t rounds_ = 0;  // played so far
 };
 
 MethodInfo fedncl_info();

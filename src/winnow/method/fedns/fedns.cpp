@@ -26,14 +26,15 @@ Schema renamed(const std::vector<Schema>& schemas, const std::string& from, std:
   return schema;
 }
 
-// global + scale * (next - global); with scale 1 nothing is recomputed.
+// global + scale * (next - global), in the parameters only: running statistics and counters are no
+// step, and a scale above 1 could make a variance negative. With scale 1 nothing is recomputed.
 State scaled_step(const State& global, State next, double scale) {
   if (scale == 1.0) {
     return next;
   }
-  const at::Tensor start = global.flat.to(next.flat.options().dtype(at::kDouble));
-  State result{next.layout, (start + (next.flat - start) * scale).to(at::kFloat)};
-  result.counters().round_();
+  State result = next.clone();
+  const at::Tensor start = global.parameters().to(next.flat.options().dtype(at::kDouble));
+  result.parameters().copy_(start + (next.parameters() - start) * scale);
   return result;
 }
 
@@ -52,7 +53,7 @@ void FedNS::declare(Params& params) {
       .source("paper; false is the code");
   params
       .add("renormalise", renormalise_,
-           "weights sum to 1; false scales the step by the mean factor")
+           "weights sum to 1; false scales the step of the parameters by the mean factor")
       .source("the code; false is the paper's equation 6");
   params
       .add("trim_literal", trim_literal_,
@@ -265,6 +266,9 @@ State FedNS::finish(const State& global, Json& notes) {
     return global;
   }
   State next = trim_literal_ ? literal_mean_.finish() : base_->finish();
+  if (!trim_literal_) {
+    base_->note(notes);
+  }
   return renormalise_ ? next : scaled_step(global, std::move(next), weight_ / samples_);
 }
 

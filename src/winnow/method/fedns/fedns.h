@@ -29,6 +29,7 @@ class FedNS final : public Method {
  public:
   explicit FedNS(Flags flags = Flags::scores) : flags_(flags) {}
 
+  void know(const Registry& methods) override { base_.know(methods); }
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
   bool needs_features() const override { return rule_.layer.empty() || base_->needs_features(); }

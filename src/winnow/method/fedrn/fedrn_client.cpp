@@ -21,10 +21,11 @@ State own_model(const State& received, const ClientMemory& memory) {
   return local == memory.archive.tensors.end() ? received : State{received.layout, local->second};
 }
 
-// A model that diverged cannot judge samples, so it is not kept.
+// A model that diverged cannot judge samples, so it is not kept. On the host, so that any number of
+// clients fits beside a GPU.
 void remember(const State& local, ClientMemory& memory) {
   if (all_finite(local)) {
-    memory.archive.tensors[kLocal] = local.flat;
+    memory.archive.tensors[kLocal] = local.flat.cpu();
   } else {
     memory.archive.tensors.erase(kLocal);
   }

@@ -17,9 +17,8 @@ void GeometricMedianMethod::declare(Params& params) {
       .source("spec baselines 13");
 }
 
-void GeometricMedianMethod::play(std::int64_t round, Server& server) {
-  BaseMethod::play(round, server);
-  server.notes["passes"] = passes_;
+void GeometricMedianMethod::note(Json& notes) const {
+  notes["passes"] = passes_;
 }
 
 State GeometricMedianMethod::finish() {

@@ -12,10 +12,10 @@ namespace winnow {
 class GeometricMedianMethod : public HoldingMethod {
  public:
   void declare(Params& params) override;
-  // Notes `passes`, over the models, the first mean counted.
-  void play(std::int64_t round, Server& server) override;
   // Throws Error(kind run) when nothing that weighs anything was added.
   State finish() override;
+  // Notes `passes`, over the models, the first mean counted.
+  void note(Json& notes) const override;
 
  private:
   GeometricMedianOptions options_;

@@ -29,9 +29,8 @@ void Krum::declare(Params& params) {
   declare_byzantine(params, byzantine_);
 }
 
-void Krum::play(std::int64_t round, Server& server) {
-  BaseMethod::play(round, server);
-  server.notes["selected"] = selected_;
+void Krum::note(Json& notes) const {
+  notes["selected"] = selected_;
 }
 
 State Krum::finish() {
@@ -48,9 +47,8 @@ void MultiKrum::declare(Params& params) {
       .source("spec baselines 11; Flower's default is 1");
 }
 
-void MultiKrum::play(std::int64_t round, Server& server) {
-  BaseMethod::play(round, server);
-  server.notes["selected"] = selected_;
+void MultiKrum::note(Json& notes) const {
+  notes["selected"] = selected_;
 }
 
 State MultiKrum::finish() {

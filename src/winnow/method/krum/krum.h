@@ -14,10 +14,10 @@ namespace winnow {
 class Krum : public HoldingMethod {
  public:
   void declare(Params& params) override;
-  // Notes `selected`, the client whose model it is.
-  void play(std::int64_t round, Server& server) override;
   // Throws Error(kind run) when nothing was added.
   State finish() override;
+  // Notes `selected`, the client whose model it is.
+  void note(Json& notes) const override;
   bool weighs() const override { return false; }
 
  private:
@@ -30,10 +30,10 @@ class Krum : public HoldingMethod {
 class MultiKrum : public HoldingMethod {
  public:
   void declare(Params& params) override;
-  // Notes `selected`, the clients whose models were averaged, best first.
-  void play(std::int64_t round, Server& server) override;
   // Throws Error(kind run) when nothing was added or the chosen models weigh nothing.
   State finish() override;
+  // Notes `selected`, the clients whose models were averaged, best first.
+  void note(Json& notes) const override;
 
  private:
   std::int64_t byzantine_ = -1;

@@ -8,6 +8,7 @@ namespace {
 // The samples are taken away where the clients are made; what is left is the base's business.
 class Oracle final : public Method {
  public:
+  void know(const Registry& methods) override { base_.know(methods); }
   void declare(Params& params) override {
     params.add("base", base_, "the method that is given right samples only")
         .source("spec: baselines 27");

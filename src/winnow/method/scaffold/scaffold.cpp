@@ -11,6 +11,7 @@ namespace winnow {
 namespace {
 
 constexpr const char* kControl = "scaffold.control";  // of the server and of each client
+constexpr const char* kFederation = "scaffold.federation";
 
 class ScaffoldClient : public ClientSide {
  public:
@@ -75,7 +76,11 @@ std::vector<Schema> Scaffold::schemas() const {
 
 std::vector<std::int64_t> Scaffold::select(std::span<const std::int64_t> pool, std::int64_t count,
                                            std::int64_t round, Server& server) {
-  federation_ = static_cast<std::int64_t>(clients_with_samples(server.fleet).size());
+  const auto size = static_cast<std::int64_t>(pool.size());
+  if (control_.defined() && federation_ > 0 && size != federation_) {
+    control_ = control_ * (static_cast<double>(federation_) / static_cast<double>(size));
+  }
+  federation_ = size;
   return BaseMethod::select(pool, count, round, server);
 }
 
@@ -138,12 +143,14 @@ State Scaffold::finish() {
 void Scaffold::save(Archive& archive) const {
   if (control_.defined()) {
     archive.tensors[kControl] = control_;
+    archive.values[kFederation] = federation_;
   }
 }
 
 void Scaffold::load(const Archive& archive) {
   const auto saved = archive.tensors.find(kControl);
   control_ = saved == archive.tensors.end() ? at::Tensor() : saved->second;
+  federation_ = archive.values.value(kFederation, std::int64_t{0});
   message_ = {};
 }
 

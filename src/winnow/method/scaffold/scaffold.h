@@ -19,7 +19,9 @@ at::Tensor control_change(const at::Tensor& server, const at::Tensor& start, con
 
 // Tasks carry the server's control and replies the change of the client's as a second state of the
 // model's layout; only trained parameters have a control, the rest of it is zero.
-// A round starts with select(), which tells how large the federation is.
+// A round starts with select(): the federation is the pool it chooses from. A wrapper may shrink
+// the pool for good; the server's control, a sum over the federation divided by its size, is then
+// divided by the new size.
 class Scaffold : public BaseMethod {
  public:
   void declare(Params& params) override;
@@ -43,14 +45,15 @@ class Scaffold : public BaseMethod {
   std::string weighting_ = "mean";
 
   // Of the round.
-  std::int64_t federation_ = 0;  // N: clients that hold samples
-  std::int64_t added_ = 0;       // |S|
-  State start_;                  // w
-  State message_;                // the control as all tasks of the round share it
+  std::int64_t added_ = 0;  // |S|
+  State start_;             // w
+  State message_;           // the control as all tasks of the round share it
   WeightedMean models_;
   WeightedMean changes_;
 
-  at::Tensor control_;  // c, double, parameters only; lasts, undefined before the first round
+  // Lasts between rounds.
+  std::int64_t federation_ = 0;  // N: clients that the last round could choose from
+  at::Tensor control_;           // c, double, parameters only; undefined before the first round
 };
 
 MethodInfo scaffold_info();

@@ -24,10 +24,12 @@ constexpr std::array<std::int64_t, 18> kVgg16{64,  64,    kPool, 128,   128, kPo
 
 class Vgg final : public Net {
  public:
-  // `map` is the number of values of the last feature map.
+  // The last feature map has `map` values, after it was pooled to pooled x pooled; with 0 it is
+  // taken as it is.
   Vgg(std::int64_t channels, std::int64_t classes, std::span<const std::int64_t> widths,
-      bool batch_norm, std::int64_t map)
-      : steps_(make_steps(weights_, channels, widths, batch_norm)),
+      bool batch_norm, std::int64_t map, std::int64_t pooled)
+      : pooled_(pooled),
+        steps_(make_steps(weights_, channels, widths, batch_norm)),
         fc1_(weights_, "classifier.0", map, 4096, init::normal(0.01), init::zeros()),
         fc2_(weights_, "classifier.3", 4096, 4096, init::normal(0.01), init::zeros()) {
     declare_head("classifier.6", 4096, classes, init::normal(0.01), init::zeros());
@@ -42,6 +44,7 @@ class Vgg final : public Net {
         x = max_pool(x, 2);
       }
     }
+    x = pooled_ > 0 ? adaptive_average_pool(x, pooled_) : x;
     x = dropout(relu_in_place(fc1_(x.flatten(1), pass)), 0.5, pass);
     return dropout(relu_in_place(fc2_(x, pass)), 0.5, pass);
   }
@@ -77,35 +80,40 @@ class Vgg final : public Net {
     return steps;
   }
 
+  std::int64_t pooled_;
   std::vector<Step> steps_;
   Linear fc1_;
   Linear fc2_;
 };
 
-// At 224 pixels the last map is 7x7, so torchvision's adaptive pooling to 7x7 has nothing to do.
-constexpr std::int64_t kImageNetMap = std::int64_t{512} * 7 * 7;
+// torchvision pools the last map to 7x7, which is its size at 224 pixels; at 32 pixels it is a
+// single value per channel, which is repeated.
+constexpr std::int64_t kPooled = 7;
+constexpr std::int64_t kImageNetMap = 512 * kPooled * kPooled;
+constexpr std::int64_t kSmallest = 32;  // five halvings leave one pixel
 
 std::unique_ptr<Net> make_vgg11(const NetShape& shape) {
-  return std::make_unique<Vgg>(shape.channels, shape.classes, kVgg11, false, kImageNetMap);
+  require_size("vgg11", shape, kSmallest);
+  return std::make_unique<Vgg>(shape.channels, shape.classes, kVgg11, false, kImageNetMap, kPooled);
 }
 
 std::unique_ptr<Net> make_vgg16_bn(const NetShape& shape) {
-  return std::make_unique<Vgg>(shape.channels, shape.classes, kVgg16, true, kImageNetMap);
+  return std::make_unique<Vgg>(shape.channels, shape.classes, kVgg16, true, kImageNetMap, kPooled);
 }
 
 std::unique_ptr<Net> make_vgg16_bn_cifar(const NetShape& shape) {
-  require_size("vgg16_bn_cifar", shape, 32);
+  require_size("vgg16_bn_cifar", shape, kSmallest);
   return std::make_unique<Vgg>(shape.channels, shape.classes, kVgg16, true,
-                               512 * (shape.height / 32) * (shape.width / 32));
+                               512 * (shape.height / kSmallest) * (shape.width / kSmallest), 0);
 }
 
 }  // namespace
 
 std::vector<NetInfo> vgg_nets() {
   return {{"vgg11",
-           "torchvision's VGG-11; images are resized to 224x224",
+           "torchvision's VGG-11; images are taken as they are, from 32x32 on",
            {1000, 3, kImageNetSize, kImageNetSize},
-           kImageNetSize,
+           0,
            make_vgg11},
           {"vgg16_bn",
            "torchvision's VGG-16 with batch norm; images are resized to 224x224",

@@ -1,4 +1,4 @@
-// Min-max normalisation as FedRN uses it.
+// Min-max normalisation, as FedRN and the methods that split samples by their loss use it.
 #pragma once
 
 #include <algorithm>
