@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "cli/program.h"
@@ -154,12 +155,67 @@ TEST(Table, ComparesRunsOfDifferentMethods) {
   const Json json = shop.done({"table", "a", "b", "--json", "--metric", "best,last"}).json();
   EXPECT_EQ(json.size(), 4U);
   EXPECT_EQ(json[0].at("row"), "fedavg");
-  expect_error(shop.call({"table", "a", "nowhere"}), 5,
-               "nowhere holds neither a finished run nor a sweep");
+  expect_error(shop.call({"table", "a", "nowhere"}), 5, "nowhere holds neither a run nor a sweep");
   expect_error(shop.call({"table", "a", "--metric", "beauty"}), 2, "beauty");
   expect_error(shop.call({"table", "a", "--format", "pdf"}), 2, "pdf");
   write_file_whole(shop / "a/summary.json", "{}");
   expect_error(shop.call({"table", "a"}), 5, "a/summary.json is damaged");
+}
+
+TEST(Table, MeansAreOverSeedsAndOverNothingElse) {
+  const Workshop shop;
+  const auto play = [&](const std::string& name, const Words& more) {
+    Words words{"run", "e.toml", "--quiet", "--out", name};
+    words.insert(words.end(), more.begin(), more.end());
+    shop.done(words);
+  };
+  play("a", {});
+  play("a2", {"--seed", "2"});
+  play("b", {"--set", "rounds=2"});
+  const auto cells = [&](const Words& directories) {
+    Words words{"table", "--json", "--metric", "last"};
+    words.insert(words.end(), directories.begin(), directories.end());
+    std::map<std::string, int> runs;
+    for (const Json& cell : shop.done(words).json()) {
+      runs[cell.at("row").get<std::string>()] = cell.at("runs").get<int>();
+    }
+    return runs;
+  };
+  using Cells = std::map<std::string, int>;
+  EXPECT_EQ(cells({"a", "a2", "b"}), (Cells{{"fedavg, rounds = 4", 2}, {"fedavg, rounds = 2", 1}}));
+  EXPECT_EQ(cells({"a", "a2"}), (Cells{{"fedavg", 2}}));
+  for (const char* command : {"table", "report"}) {
+    expect_error(shop.call({command, "a", "a"}), 2, "a is given twice");
+  }
+  fs::copy(shop / "a", shop / "copy", fs::copy_options::recursive);
+  for (const char* command : {"table", "report"}) {
+    expect_error(shop.call({command, "a", "copy"}), 2,
+                 "a and copy are runs of one experiment with the same seed, 1");
+  }
+  const Json page = shop.done({"report", "a", "b", "--json"}).json();
+  EXPECT_EQ(page.at("runs").at(1).at("row"), "fedavg, rounds = 2");
+  fs::remove(shop / "a2/summary.json");
+  EXPECT_THAT(shop.done({"table", "a", "a2", "--metric", "last"}).out,
+              HasSubstr("(1 of 2 done)\n"));
+}
+
+// Versions that evaluated the last round alone left a mean over ten evaluations in their summary.
+TEST(Table, Last10OfARunWithoutThoseEvaluationsIsADash) {
+  const Workshop shop;
+  shop.done({"run", "e.toml", "--quiet", "--out", "a", "--set", "rounds=12"});
+  EXPECT_THAT(shop.done({"table", "a", "--metric", "last10", "-f", "csv"}).out,
+              ::testing::ContainsRegex("last10,[0-9.]+,,1,0\n"));
+  std::string events;
+  for (const std::string& line : split(read_file(shop / "a/events.jsonl"), '\n')) {
+    Json event = Json::parse(line, nullptr, false);
+    if (event.is_object() && event.value("round", 0) % 12 == 5) {
+      event["accuracy"] = nullptr;
+    }
+    events += event.is_object() ? event.dump() + "\n" : "";
+  }
+  write_file_whole(shop / "a/events.jsonl", events);
+  EXPECT_THAT(shop.done({"table", "a", "--metric", "last10", "-f", "csv"}).out,
+              HasSubstr("last10,,,0,0\n"));
 }
 
 // spec: baselines 27

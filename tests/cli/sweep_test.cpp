@@ -107,8 +107,40 @@ TEST(SweepCommand, DryRunListsAndDoesNothing) {
   const Ended ended = shop.done({"sweep", "e.toml", "--dry-run"});
   EXPECT_EQ(lines(ended.out), 5U);
   EXPECT_THAT(ended.out, HasSubstr("fedprox_s2"));
-  EXPECT_THAT(ended.out, HasSubstr("to do"));
+  EXPECT_THAT(ended.out, HasSubstr("would run"));
   EXPECT_THAT(names_in(shop / "."), ElementsAre("e.toml"));
+}
+
+TEST(SweepCommand, DryRunSaysWhatTheSweepWouldDoWithEachRun) {
+  const Workshop shop(kGrid);
+  shop.done({"sweep", "e.toml", "--only", "fedavg", "--quiet"});
+  fs::remove(shop / "runs/small/fedavg_s2/summary.json");
+  const auto plans = [](const Ended& ended) {
+    std::map<std::string, std::string> found;
+    for (const Json& run : ended.json()) {
+      found[run.at("id").get<std::string>()] = run.at("plan").get<std::string>();
+    }
+    return found;
+  };
+  using Plans = std::map<std::string, std::string>;
+  const Words dry{"sweep", "e.toml", "--dry-run", "--json"};
+  EXPECT_EQ(plans(shop.done(dry)), (Plans{{"fedavg_s1", "finished"},
+                                          {"fedavg_s2", "would continue"},
+                                          {"fedprox_s1", "would run"},
+                                          {"fedprox_s2", "would run"}}));
+  EXPECT_EQ(plans(shop.done({"sweep", "e.toml", "--dry-run", "--json", "--only", "prox_s2"})),
+            (Plans{{"fedprox_s2", "would run"}}));
+  EXPECT_EQ(shop.call({"sweep", "e.toml", "--dry-run", "--only", "nothing"}).err,
+            "winnow: --only nothing: no run has this in its name\n");
+
+  const Words changed{"sweep", "e.toml", "--dry-run", "--set", "train.lr=0.5"};
+  const Ended refused = shop.call(changed);
+  EXPECT_EQ(refused.code, 5) << "as the real one";
+  EXPECT_EQ(lines(refused.out), 5U);
+  EXPECT_THAT(refused.out, HasSubstr("was made from another experiment"));
+  EXPECT_THAT(refused.out, Not(HasSubstr("finished")));
+  EXPECT_THAT(refused.err,
+              HasSubstr("winnow: runs/small/fedavg_s1 was made from another experiment"));
 }
 
 TEST(SweepCommand, OnlyPicksRunsByName) {

@@ -98,11 +98,11 @@ TEST(Table, Markdown) {
 
 TEST(Table, CsvIsLongUnmarkedAndLeavesTheMissingEmpty) {
   EXPECT_EQ(render(small_case(), {"last"}, "csv"),
-            "row,column,metric,mean,std,runs\n"
-            "fedavg,c10,last,82,2,3\n"
-            "fedavg,c100,last,41.25,,1\n"
-            "clipfl,c10,last,86,1.414214,2\n"
-            "clipfl,c100,last,,,0\n");
+            "row,column,metric,mean,std,runs,unfinished\n"
+            "fedavg,c10,last,82,2,3,0\n"
+            "fedavg,c100,last,41.25,,1,0\n"
+            "clipfl,c10,last,86,1.414214,2,0\n"
+            "clipfl,c100,last,,,0,0\n");
 }
 
 TEST(Table, LatexIsABooktabsTabular) {
@@ -128,7 +128,8 @@ TEST(Table, JsonHoldsTheDataOfTheCsv) {
     "metric": "last",
     "mean": 82,
     "std": 2,
-    "runs": 3
+    "runs": 3,
+    "unfinished": 0
   },
   {
     "row": "clipfl",
@@ -136,7 +137,8 @@ TEST(Table, JsonHoldsTheDataOfTheCsv) {
     "metric": "last",
     "mean": 50,
     "std": null,
-    "runs": 1
+    "runs": 1,
+    "unfinished": 0
   }
 ]
 )");
@@ -162,7 +164,7 @@ TEST(Table, BytesAreForPeopleInTablesAndRawInCsvAndJson) {
   EXPECT_THAT(render(results, {"bytes"}), HasSubstr("1000.0 TB ± 1 B\n"));
   EXPECT_THAT(render(results, {"bytes"}, "latex"), HasSubstr("1000.0 TB $\\pm$ 1 B \\\\\n"));
   EXPECT_THAT(render(results, {"bytes"}, "csv"),
-              HasSubstr("fedavg,c10,bytes,1000000000000002,1.414214,2\n"));
+              HasSubstr("fedavg,c10,bytes,1000000000000002,1.414214,2,0\n"));
   EXPECT_THAT(render(results, {"bytes"}, "json"), HasSubstr("\"mean\": 1000000000000002,"));
 }
 
@@ -170,7 +172,7 @@ TEST(Table, DeviationDividesByOneLessThanTheRuns) {
   // 10, 12, 17: mean 13, squares 9 + 1 + 16 = 26, 26 / 2 = 13, root 3.605551.
   EXPECT_EQ(
       render(with_values("a", "x", "participations", {10, 12, 17}), {"participations"}, "csv"),
-      "row,column,metric,mean,std,runs\na,x,participations,13,3.605551,3\n");
+      "row,column,metric,mean,std,runs,unfinished\na,x,participations,13,3.605551,3,0\n");
   EXPECT_THAT(render(with_values("a", "x", "participations", {10, 12, 17}), {"participations"}),
               HasSubstr("13 ± 4\n"));
 }
@@ -184,7 +186,7 @@ TEST(Table, OneRunIsTheValueAlone) {
 
 TEST(Table, EqualRunsHaveADeviationOfZero) {
   EXPECT_THAT(render(with_values("a", "x", "best", {0.1, 0.1, 0.1}), {"best"}, "csv"),
-              HasSubstr("a,x,best,10,0,3\n"));
+              HasSubstr("a,x,best,10,0,3,0\n"));
 }
 
 TEST(Table, AMetricARunDoesNotHaveIsADash) {
@@ -210,9 +212,9 @@ TEST(Table, CountsOnlyTheRunsThatHaveTheMetric) {
       run("a", "x", {{"best", 0.7}}),
   };
   EXPECT_EQ(render(results, {"best", "recall"}, "csv"),
-            "row,column,metric,mean,std,runs\n"
-            "a,x,best,60,14.142136,2\n"
-            "a,x,recall,0.25,,1\n");
+            "row,column,metric,mean,std,runs,unfinished\n"
+            "a,x,best,60,14.142136,2,0\n"
+            "a,x,recall,0.25,,1,0\n");
 }
 
 TEST(Table, TheLargestAccuracyPrecisionAndRecallAreBest) {
@@ -268,9 +270,9 @@ TEST(Table, ABoundThatUsesGroundTruthSaysSoAndIsNeverTheBest) {
             "| clipfl | **80.00** |\n"
             "| oracle (uses ground truth) | 90.00 |\n");
   EXPECT_EQ(render(with_values("fedavg", "c", "last", {0.7}) + std::vector{bound}, {"last"}, "csv"),
-            "row,column,metric,mean,std,runs\n"
-            "fedavg,c,last,70,,1\n"
-            "oracle (uses ground truth),c,last,90,,1\n");
+            "row,column,metric,mean,std,runs,unfinished\n"
+            "fedavg,c,last,70,,1,0\n"
+            "oracle (uses ground truth),c,last,90,,1,0\n");
   EXPECT_THAT(render(with_values("fedavg", "c", "last", {0.7}) + std::vector{bound}, {"last"}),
               Not(HasSubstr("*")))
       << "one contender is no competition";
@@ -300,13 +302,14 @@ TEST(Table, FindsThePublishedFigureOfAMarkedRow) {
   TableOptions options;
   options.metrics = {"last"};
   options.format = "csv";
-  options.paper = {"last", {{"oracle", "c", 88.0}}};
-  EXPECT_EQ(
-      render_table({run("oracle", "c", {{"last", 0.9}, {"uses_ground_truth", true}})}, options),
-      "row,column,metric,mean,std,runs\n"
-      "oracle (uses ground truth),c,last,90,,1\n"
-      "oracle (uses ground truth),c,last paper,88,,1\n"
-      "oracle (uses ground truth),c,last difference,2,,1\n");
+  options.paper_metric = "last";
+  RunResult bound = run("oracle", "c", {{"last", 0.9}, {"uses_ground_truth", true}});
+  bound.published = 88.0;
+  EXPECT_EQ(render_table({bound}, options),
+            "row,column,metric,mean,std,runs,unfinished\n"
+            "oracle (uses ground truth),c,last,90,,1,0\n"
+            "oracle (uses ground truth),c,last paper,88,,1,0\n"
+            "oracle (uses ground truth),c,last difference,2,,1,0\n");
 }
 
 TEST(Table, AColumnWithOneValueHasNoBest) {
@@ -333,9 +336,9 @@ TEST(Table, SeveralMetricsAreGroupsOfColumns) {
 
 TEST(Table, WithoutMetricsShowsBestBesideLast) {
   EXPECT_EQ(render({run("fedavg", "c10", {{"best", 0.9}, {"last", 0.8}})}, {}, "csv"),
-            "row,column,metric,mean,std,runs\n"
-            "fedavg,c10,best,90,,1\n"
-            "fedavg,c10,last,80,,1\n");
+            "row,column,metric,mean,std,runs,unfinished\n"
+            "fedavg,c10,best,90,,1,0\n"
+            "fedavg,c10,last,80,,1,0\n");
 }
 
 TEST(Table, RowsAndColumnsKeepTheOrderInWhichTheyAreFirstSeen) {
@@ -360,8 +363,8 @@ TEST(Table, CountsCharactersNotBytesWhenAligning) {
 
 TEST(Table, CsvQuotesCommasQuotesAndLineFeeds) {
   EXPECT_EQ(render(with_values("a, \"b\"", "two\nlines", "best", {0.5}), {"best"}, "csv"),
-            "row,column,metric,mean,std,runs\n"
-            "\"a, \"\"b\"\"\",\"two\nlines\",best,50,,1\n");
+            "row,column,metric,mean,std,runs,unfinished\n"
+            "\"a, \"\"b\"\"\",\"two\nlines\",best,50,,1,0\n");
 }
 
 TEST(Table, LatexEscapesWhatItWouldActOn) {
@@ -400,7 +403,7 @@ TEST(Table, TheTitleOfTheRowsCanBeChosen) {
 
 TEST(Table, WithoutRunsIsAHeaderAlone) {
   EXPECT_EQ(render({}, {"best"}), "method\n------\n");
-  EXPECT_EQ(render({}, {"best"}, "csv"), "row,column,metric,mean,std,runs\n");
+  EXPECT_EQ(render({}, {"best"}, "csv"), "row,column,metric,mean,std,runs,unfinished\n");
   EXPECT_EQ(render({}, {"best"}, "json"), "[]\n");
 }
 
@@ -410,7 +413,9 @@ TEST(Table, PublishedFiguresAndTheDifferenceStandBesideOurs) {
     results.push_back({row, "IID", 1, Json{{"best", best}, {"last", best}}});
   }
   TableOptions options{.metrics = {"best", "last"}, .format = "markdown"};
-  options.paper = {"best", {{"fedavg", "IID", 81.22}, {"fedcorr", "IID", 88.5}}};
+  options.paper_metric = "best";
+  results[0].published = 81.22;
+  results[1].published = 88.5;
   EXPECT_EQ(render_table(results, options),
             "| method | best | best paper | difference | last |\n"
             "| --- | ---: | ---: | ---: | ---: |\n"
@@ -431,6 +436,46 @@ TEST(Table, CostSaysHowManyRunsReachedTheTarget) {
             "| method | cost@80 |\n| --- | ---: |\n| a | 110 ± 14 (2/3) |\n| b | - |\n");
   EXPECT_EQ(error_text([&] { render_table(results, {.metrics = {"cost@much"}}); }),
             "metric 'cost@much': expected an accuracy in percent, such as cost@80");
+}
+
+// Two of three seeds of the best method are done, and one of another has just begun.
+std::vector<RunResult> unfinished_case() {
+  return with_values("fedavg", "c", "last", {0.80, 0.82}) +
+         with_values("clipfl", "c", "last", {0.95, 0.97}) +
+         std::vector{run("clipfl", "c", nullptr), run("fedcorr", "c", nullptr)} +
+         with_values("fedprox", "c", "last", {0.70});
+}
+
+TEST(Table, WhatIsNotFinishedIsCountedAndNeverTheBest) {
+  EXPECT_EQ(render(unfinished_case(), {"last"}),
+            "method                         last\n"
+            "-------  ---------------------------\n"
+            "fedavg                 81.00 ± 1.41*\n"
+            "clipfl   96.00 ± 1.41 (2 of 3 done)\n"
+            "fedcorr             - (0 of 1 done)\n"
+            "fedprox                       70.00\n");
+  EXPECT_THAT(render(unfinished_case(), {"last"}, "markdown"),
+              HasSubstr("| fedavg | **81.00 ± 1.41** |\n"
+                        "| clipfl | 96.00 ± 1.41 (2 of 3 done) |\n"
+                        "| fedcorr | - (0 of 1 done) |\n"));
+  EXPECT_THAT(render(unfinished_case(), {"last"}, "latex"),
+              HasSubstr("clipfl & 96.00 $\\pm$ 1.41 (2 of 3 done) \\\\\n"));
+  EXPECT_THAT(render(unfinished_case(), {"last"}, "csv"),
+              HasSubstr("clipfl,c,last,96,1.414214,2,1\nfedcorr,c,last,,,0,1\n"));
+  const Json json = Json::parse(render(unfinished_case(), {"last"}, "json"));
+  EXPECT_EQ(json.at(1).at("runs"), 2);
+  EXPECT_EQ(json.at(1).at("unfinished"), 1);
+  EXPECT_TRUE(json.at(2).at("mean").is_null());
+}
+
+TEST(Table, AMeanThatLacksARunIsNotTheBest) {
+  const std::vector<RunResult> results{
+      run("lucky", "", {{"cost@80", 10}}), run("lucky", "", {{"cost@80", nullptr}}),
+      run("lucky", "", nullptr), run("steady", "", {{"cost@80", 200}}),
+      run("slow", "", {{"cost@80", 300}})};
+  EXPECT_EQ(render(results, {"cost@80"}, "markdown"),
+            "| method | cost@80 |\n| --- | ---: |\n| lucky | 10 (1/2, 2 of 3 done) |\n"
+            "| steady | **200** |\n| slow | 300 |\n");
 }
 
 TEST(Table, RefusesAnUnknownMetric) {

@@ -28,26 +28,38 @@ History history_of(const std::vector<std::optional<double>>& accuracies) {
   return history;
 }
 
-TEST(Metrics, BestLastAndMeanOfTheLastTen) {
+TEST(Metrics, BestLastAndMeanOfTheLastTenRounds) {
   History history = history_of({0.9, 0.1, 0.2});
   EXPECT_DOUBLE_EQ(accuracies(history).best, 0.9);
   EXPECT_DOUBLE_EQ(accuracies(history).last, 0.2);
-  EXPECT_DOUBLE_EQ(accuracies(history).last10, 0.4);
+  EXPECT_DOUBLE_EQ(accuracies(history).last10.value(), 0.4);
   history = history_of({0.9, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.3});
   EXPECT_DOUBLE_EQ(accuracies(history).best, 0.9);
-  EXPECT_NEAR(accuracies(history).last10, 0.16, 1e-12);
+  EXPECT_NEAR(accuracies(history).last10.value(), 0.16, 1e-12);
 }
 
 TEST(Metrics, RoundsWithoutEvaluationDoNotCount) {
   const History history = history_of({std::nullopt, 0.4, std::nullopt, 0.2, std::nullopt});
   EXPECT_DOUBLE_EQ(accuracies(history).best, 0.4);
   EXPECT_DOUBLE_EQ(accuracies(history).last, 0.2);
-  EXPECT_DOUBLE_EQ(accuracies(history).last10, 0.3);
 }
 
-TEST(Metrics, WithoutAnyEvaluationAllAreZero) {
+TEST(Metrics, Last10IsOverRoundsNotOverEvaluations) {
+  // Every third round, then the last ten: nothing before those ten counts.
+  History history = history_of(std::vector<std::optional<double>>(30, 0.5));
+  for (std::size_t i = 0; i < 20; ++i) {
+    history[i].accuracy = i % 3 == 2 ? std::optional(0.9) : std::nullopt;
+  }
+  EXPECT_DOUBLE_EQ(accuracies(history).last10.value(), 0.5);
+  history[25].accuracy.reset();
+  EXPECT_EQ(accuracies(history).last10, std::nullopt) << "one of the ten is not known";
+  EXPECT_DOUBLE_EQ(accuracies(history).last, 0.5);
+}
+
+TEST(Metrics, WithoutAnyEvaluationBestIsZeroAndThereIsNoLast10) {
   EXPECT_EQ(accuracies({}).best, 0.0);
-  EXPECT_EQ(accuracies(history_of({std::nullopt})).last10, 0.0);
+  EXPECT_EQ(accuracies({}).last10, std::nullopt);
+  EXPECT_EQ(accuracies(history_of({std::nullopt})).last10, std::nullopt);
 }
 
 // spec: partitions, checks for the metric code
@@ -59,8 +71,8 @@ TEST(Metrics, BestIsAtLeastLast10WhichIsAtLeastTheMinimum) {
       values.emplace_back(stream.uniform());
     }
     const Accuracies measured = accuracies(history_of(values));
-    EXPECT_GE(measured.best, measured.last10) << "seed " << seed;
-    EXPECT_GE(measured.last10, **std::ranges::min_element(values)) << "seed " << seed;
+    EXPECT_GE(measured.best, measured.last10.value()) << "seed " << seed;
+    EXPECT_GE(measured.last10.value(), **std::ranges::min_element(values)) << "seed " << seed;
   }
 }
 
@@ -151,16 +163,16 @@ TEST(Metrics, ARecordWithoutItsFieldsIsRefused) {
   EXPECT_THROW(RoundRecord::from_json(Json::parse("[]")), Json::exception);
 }
 
-TEST(Metrics, Last10IsOverTheRoundsThatHaveAValue) {
+TEST(Metrics, TheMeanOfTheLastValuesSkipsRoundsWithoutOne) {
   History history = history_of(std::vector<std::optional<double>>(20, 0.5));
-  EXPECT_EQ(last10(history, &RoundRecord::label_precision), std::nullopt);
+  EXPECT_EQ(mean_of_last_values(history, &RoundRecord::label_precision), std::nullopt);
   history[3].label_precision = 0.25;
   history[19].label_precision = 0.75;
-  EXPECT_EQ(last10(history, &RoundRecord::label_precision), 0.5);
+  EXPECT_EQ(mean_of_last_values(history, &RoundRecord::label_precision), 0.5);
   for (std::size_t i = 5; i < 15; ++i) {
     history[i].label_precision = 0.75;
   }
-  EXPECT_EQ(last10(history, &RoundRecord::label_precision), 0.75);
+  EXPECT_EQ(mean_of_last_values(history, &RoundRecord::label_precision), 0.75);
 }
 
 }  // namespace winnow::metrics_test

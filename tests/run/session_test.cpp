@@ -8,6 +8,7 @@
 
 namespace winnow::session_test {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::vector<std::string> remembering(std::vector<std::string> more = {}) {
@@ -147,18 +148,36 @@ TEST(Session, AFailedRoundLeavesNoTraceEither) {
   EXPECT_EQ(hashes(session.history()), undisturbed_hashes(experiment));
 }
 
-TEST(Session, EvaluatesWhenDueAndAlwaysAtTheEnd) {
-  Session session(small({"rounds=5", "eval_every=2"}), methods(), on_cpu(), nullptr);
-  std::vector<bool> evaluated;
+// The rounds that were evaluated, counted from 1.
+std::vector<std::int64_t> evaluated_rounds(Session& session) {
+  std::vector<std::int64_t> evaluated;
   while (session.rounds_done() < session.rounds()) {
-    evaluated.push_back(session.play().record.accuracy.has_value());
+    const RoundRecord record = session.play().record;
+    if (record.accuracy) {
+      evaluated.push_back(record.round);
+    }
   }
-  EXPECT_EQ(evaluated, (std::vector<bool>{false, true, false, true, true}));
+  return evaluated;
+}
+
+TEST(Session, EvaluatesWhenDueAndInEachOfTheLastTenRounds) {
+  Session session(small({"rounds=15", "eval_every=4"}), methods(), on_cpu(), nullptr);
+  EXPECT_THAT(evaluated_rounds(session), ElementsAre(4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  EXPECT_TRUE(accuracies(session.history()).last10.has_value());
+}
+
+TEST(Session, TheLastTenRoundsAreThoseOfTheMethodsOwnSchedule) {
+  // One turn of four clients, then three and six rounds: thirteen, whatever `rounds` says.
+  Session session(small({"method.name=fedcorr", "method.iterations=1", "method.finetune_rounds=3",
+                         "method.usual_rounds=6", "rounds=2", "eval_every=100"}),
+                  methods(), on_cpu(), nullptr);
+  EXPECT_EQ(session.rounds(), 13);
+  EXPECT_THAT(evaluated_rounds(session), ElementsAre(4, 5, 6, 7, 8, 9, 10, 11, 12, 13));
 }
 
 // spec: baselines 21, "report model 1 (and 2)"
 TEST(Session, TheSecondOfTwoModelsIsMeasuredWithTheFirst) {
-  Session session(small({"method.name=coteaching", "eval_every=2", "rounds=2"}), methods(),
+  Session session(small({"method.name=coteaching", "eval_every=2", "rounds=11"}), methods(),
                   on_cpu(), nullptr);
   EXPECT_FALSE(session.play().notes.contains("second_accuracy"));
   const auto accuracy = session.play().notes.at("second_accuracy").get<double>();
@@ -167,8 +186,8 @@ TEST(Session, TheSecondOfTwoModelsIsMeasuredWithTheFirst) {
 }
 
 TEST(Session, EvaluationHasNoInfluenceOnTheResult) {
-  EXPECT_EQ(undisturbed_hashes(small({"rounds=2", "eval_every=2", "train.eval_batch=7"})),
-            undisturbed_hashes(small({"rounds=2"})));
+  EXPECT_EQ(undisturbed_hashes(small({"rounds=12", "eval_every=12", "train.eval_batch=7"})),
+            undisturbed_hashes(small({"rounds=12"})));
 }
 
 TEST(Session, StartsFromAWeightFile) {

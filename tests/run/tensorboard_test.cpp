@@ -240,7 +240,7 @@ TEST(TensorBoard, WhatWasNotMeasuredIsLeftOut) {
 
 TEST(TensorBoard, ARunHasOneEventForEachRound) {
   const TestFolder folder;
-  start(small({"eval_every=2"}), folder / "run");
+  start(small({"rounds=12", "eval_every=12"}), folder / "run");
   const std::vector<Event> events = events_in(folder / "run");
   const History history = read_history(folder / "run");
   ASSERT_EQ(events.size(), history.size() + 1);

@@ -43,8 +43,8 @@ export interface Summary {
   libtorch?: string;
   uses_ground_truth?: boolean;
   truth_unknown?: boolean; // the user's own labels, with no noise put on them
-  noise?: { noisy_clients: number; samples: number; wrong_labels: number; distorted: number };
-  detection?: { flagged: number; precision: number; recall: number };
+  // Null where it has no meaning: the precision of no flags, the recall of no noisy clients.
+  detection?: { flagged: number; precision: number | null; recall: number | null };
   selection?: { label_precision: number; label_recall: number };
   relabel?: {
     wrong_to_right: number;
@@ -112,6 +112,12 @@ export const runsOf = (report: Report, setting: string, method?: string): Run[] 
     (run) => run.column === setting && (method === undefined || run.row === method),
   );
 
+export const isFinished = (run: Run): boolean => run.status === "finished";
+
+// Several rows may be variants of one method.
+export const methodNames = (report: Report): string[] =>
+  unique(report.runs.map((run) => String(tableOf(run, "method").name ?? run.row)));
+
 export const partitionOf = (report: Report, run: Run): Partition | undefined =>
   run.partition === undefined ? undefined : report.partitions[run.partition];
 
@@ -145,20 +151,25 @@ export const truthUnknown = (run: Run | undefined): boolean =>
 export interface Accuracies {
   best: number;
   last: number;
-  last10: number;
+  last10?: number; // not there where one of the last ten rounds was not evaluated
 }
+
+const kLastRounds = 10;
 
 // As the program's table has them, also while a run goes on.
 export function accuracies(run: Run): Accuracies | undefined {
-  const values = (run.history?.accuracy ?? []).filter(isNumber);
+  const rounds = run.history?.accuracy ?? [];
+  const values = rounds.filter(isNumber);
   if (values.length === 0) {
     return undefined;
   }
-  const tail = values.slice(-10);
+  const tail = rounds.slice(-kLastRounds);
   return {
     best: Math.max(...values),
     last: values[values.length - 1],
-    last10: tail.reduce((sum, value) => sum + value, 0) / tail.length,
+    ...(tail.every(isNumber) && {
+      last10: tail.reduce((sum, value) => sum + value, 0) / tail.length,
+    }),
   };
 }
 

@@ -2,6 +2,8 @@
 import {
   clientCounts,
   dataNames,
+  isFinished,
+  methodNames,
   methods,
   readReport,
   type Report,
@@ -135,14 +137,17 @@ class Page {
     document.title = `${name}: Winnow report`;
     this.heading.textContent = name;
     const clients = clientCounts(this.report);
+    const unfinished = runs.filter((run) => !isFinished(run)).length;
     const parts = [
       dataNames(this.report).join(", "),
       clients.length === 1 && plural(clients[0], "client"),
       clients.length > 1 && `${clients.map(whole).join(" or ")} clients`,
-      plural(methods(this.report).length, "method"),
+      plural(methodNames(this.report).length, "method"),
+      methods(this.report).length > methodNames(this.report).length &&
+        plural(methods(this.report).length, "variant"),
       settings(this.report).length > 1 && plural(settings(this.report).length, "setting"),
       plural(seeds(this.report).length, "seed"),
-      plural(runs.length, "run"),
+      plural(runs.length, "run") + (unfinished > 0 ? `, ${unfinished} not finished` : ""),
     ];
     this.facts.textContent = parts.filter(Boolean).join(" · ");
   }

@@ -76,6 +76,15 @@ test("32 methods have 32 looks, none of them that of a method that is told the t
   ));
 });
 
+test("last10 is the mean over the last ten rounds, not over ten evaluations", () => {
+  const rounds = Array.from({ length: 30 }, (_, i) => (i < 20 ? (i % 3 === 2 ? 0.9 : null) : 0.5));
+  assert.equal(data.accuracies(history(rounds)).last10, 0.5);
+  rounds[25] = null;
+  assert.equal(data.accuracies(history(rounds)).last10, undefined);
+  assert.equal(data.accuracies(history(rounds)).last, 0.5);
+  assert.equal(data.accuracies(history([0.25, 0.75])).last10, 0.5);
+});
+
 test("a histogram counts every value once, also when all are equal", () => {
   assert.deepEqual(stats.histogram([[0, 1], [1]], 2).counts, [[1, 1], [0, 1]]);
   assert.deepEqual(stats.histogram([[3, 3]], 4).counts, [[2, 0, 0, 0]]);

@@ -12,6 +12,11 @@
 namespace winnow {
 namespace {
 
+// "-" where it was not measured.
+std::string accuracy_text(const Json& share) {
+  return share.is_number() ? fmt::format("{:.4f}", share.get<double>()) : "-";
+}
+
 void print_summary(const Json& summary, const std::filesystem::path& directory) {
   const bool colour = use_colour();
   const double bytes =
@@ -23,7 +28,7 @@ void print_summary(const Json& summary, const std::filesystem::path& directory) 
   fmt::print(
       "{}", columns({{"  best", fmt::format("{:.4f}", summary.at("best").get<double>())},
                      {"  last", fmt::format("{:.4f}", summary.at("last").get<double>())},
-                     {"  last10", fmt::format("{:.4f}", summary.at("last10").get<double>())},
+                     {"  last10", accuracy_text(summary.at("last10"))},
                      {"  participations", summary.at("participations").dump()},
                      {"  bytes", human_bytes(bytes)},
                      {"  seconds", fmt::format("{:.1f}", summary.at("wall_seconds").get<double>())},

@@ -67,33 +67,63 @@ double share_done(const fs::path& directory) {
   return of > 0 ? static_cast<double>(rounds) / static_cast<double>(of) : 0.0;
 }
 
+// What a sweep does with one of its runs.
+struct PlannedRun {
+  const SweepRun* run;
+  RunStatus status;
+  bool foreign;  // its directory was made from another experiment
+};
+
+// The runs that were asked for. A dry run and a real one go by the same plan.
+std::vector<PlannedRun> make_plan(const Sweep& sweep, const fs::path& directory,
+                                  const std::string& only, const Registry& registry) {
+  if (run_status(directory) != RunStatus::missing) {
+    throw Error(ErrorKind::run,
+                fmt::format("{} is the directory of a single run", directory.string()),
+                "choose another --out");
+  }
+  std::vector<PlannedRun> plan;
+  for (const SweepRun& run : sweep.runs) {
+    if (!only.empty() && run.id.find(only) == std::string::npos) {
+      continue;
+    }
+    const fs::path home = directory / run.id;
+    const RunStatus status = run_status(home);
+    const bool foreign = status != RunStatus::missing &&
+                         read_run_experiment(home, registry).hash() != run.experiment.hash();
+    plan.push_back({&run, status, foreign});
+  }
+  if (plan.empty()) {
+    throw Error(ErrorKind::usage, fmt::format("--only {}: no run has this in its name", only));
+  }
+  return plan;
+}
+
+void refuse_foreign(const std::vector<PlannedRun>& plan, const fs::path& directory) {
+  const auto found = std::ranges::find_if(plan, &PlannedRun::foreign);
+  if (found != plan.end()) {
+    throw Error(
+        ErrorKind::run,
+        fmt::format("{} was made from another experiment", (directory / found->run->id).string()),
+        "choose another --out, or delete the directory to run it anew");
+  }
+}
+
 // Runs what is not finished yet, a few at a time.
 class SweepExecution {
  public:
-  SweepExecution(const Sweep& sweep, const fs::path& directory, const SweepFlags& flags,
-                 const Registry& registry)
-      : directory_(directory), flags_(flags), begun_(std::chrono::steady_clock::now()) {
-    for (const SweepRun& run : sweep.runs) {
-      if (!flags.only.empty() && run.id.find(flags.only) == std::string::npos) {
-        continue;
-      }
-      ++chosen_;
-      const fs::path home = directory / run.id;
-      if (run_status(home) != RunStatus::missing &&
-          read_run_experiment(home, registry).hash() != run.experiment.hash()) {
-        throw Error(ErrorKind::run,
-                    fmt::format("{} was made from another experiment", home.string()),
-                    "choose another --out, or delete the directory to run it anew");
-      }
-      if (run_status(home) == RunStatus::finished) {
+  SweepExecution(const std::vector<PlannedRun>& plan, const fs::path& directory,
+                 const SweepFlags& flags)
+      : directory_(directory),
+        flags_(flags),
+        begun_(std::chrono::steady_clock::now()),
+        chosen_(plan.size()) {
+    for (const PlannedRun& planned : plan) {
+      if (planned.status == RunStatus::finished) {
         ++skipped_;
       } else {
-        waiting_.push_back(&run);
+        waiting_.push_back(planned.run);
       }
-    }
-    if (chosen_ == 0) {
-      throw Error(ErrorKind::usage,
-                  fmt::format("--only {}: no run has this in its name", flags.only));
     }
   }
 
@@ -239,16 +269,33 @@ class SweepExecution {
   bool interrupted_ = false;
 };
 
-void print_plan(const Sweep& sweep, const fs::path& directory) {
-  std::vector<std::vector<std::string>> rows{{"run", "row", "column", "seed", "status"}};
-  for (const SweepRun& run : sweep.runs) {
-    const RunStatus status = run_status(directory / run.id);
-    rows.push_back({run.id, run.row, run.column, std::to_string(run.seed),
-                    status == RunStatus::finished  ? "finished"
-                    : status == RunStatus::started ? "started"
-                                                   : "to do"});
+std::string plan_text(const PlannedRun& planned) {
+  if (planned.foreign) {
+    return "was made from another experiment";
   }
-  fmt::print("{}", columns(rows, 400));
+  switch (planned.status) {
+    case RunStatus::finished:
+      return "finished";
+    case RunStatus::started:
+      return "would continue";
+    default:
+      return "would run";
+  }
+}
+
+void print_plan(const std::vector<PlannedRun>& plan, bool json) {
+  std::vector<std::vector<std::string>> rows{{"run", "row", "column", "seed", "plan"}};
+  Json list = Json::array();
+  for (const PlannedRun& planned : plan) {
+    const SweepRun& run = *planned.run;
+    rows.push_back({run.id, run.row, run.column, std::to_string(run.seed), plan_text(planned)});
+    list.push_back({{"id", run.id},
+                    {"row", run.row},
+                    {"column", run.column},
+                    {"seed", run.seed},
+                    {"plan", plan_text(planned)}});
+  }
+  fmt::print("{}", json ? list.dump(2) + "\n" : columns(rows, 400));
 }
 
 // The table would find out only when all runs are done.
@@ -268,16 +315,15 @@ void sweep(const SweepFlags& flags, Program& program) {
   check_paper_metric(sweep);
   const fs::path directory =
       flags.out.empty() ? fs::path("runs") / sweep.name : fs::path(flags.out);
+  const std::vector<PlannedRun> plan = make_plan(sweep, directory, flags.only, program.registry);
   if (flags.dry_run) {
-    print_plan(sweep, directory);
+    print_plan(plan, flags.json);
+  }
+  refuse_foreign(plan, directory);
+  if (flags.dry_run) {
     return;
   }
-  if (run_status(directory) != RunStatus::missing) {
-    throw Error(ErrorKind::run,
-                fmt::format("{} is the directory of a single run", directory.string()),
-                "choose another --out");
-  }
-  SweepExecution execution(sweep, directory, flags, program.registry);
+  SweepExecution execution(plan, directory, flags);
   std::error_code failed;
   fs::create_directories(directory / "experiments", failed);
   fs::create_directories(directory / "logs", failed);
@@ -300,7 +346,8 @@ void add_sweep_command(CLI::App& app, Program& program) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command->add_option("--only", flags->only, "only runs with this text in their name");
-  command->add_flag("--dry-run", flags->dry_run, "list the runs and do nothing");
+  command->add_flag("--dry-run", flags->dry_run,
+                    "say what would be done with each run, and do nothing");
   command->add_flag("--json", flags->json, "print the list of runs as JSON");
   flags->runtime.add_to(*command);
   flags->overrides.add_to(*command);

@@ -8,66 +8,61 @@
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
 #include "winnow/report/table.h"
+#include "winnow/run/find_runs.h"
 #include "winnow/run/metrics.h"
 #include "winnow/run/runner.h"
-#include "winnow/run/sweep.h"
 
 namespace winnow {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Adds to the summary of a finished run what it took to reach each target.
-void add_costs(const fs::path& directory, const std::vector<std::string>& metrics, Json& summary) {
-  if (summary.is_null()) {
-    return;
-  }
+// Adds to the summary of a finished run what follows from its rounds: what it took to reach each
+// target, and last10, which older versions took over evaluations instead of rounds.
+void add_from_history(const fs::path& directory, const std::vector<std::string>& metrics,
+                      Json& summary) {
   for (const std::string& metric : metrics) {
-    if (const auto target = cost_target(metric)) {
-      const auto cost = targeted_cost(read_history(directory), *target);
-      summary[metric] = cost ? Json(*cost) : Json(nullptr);
+    const auto target = cost_target(metric);
+    if (!target && metric != "last10") {
+      continue;
     }
+    const History history = read_history(directory);
+    const std::optional<double> value = target
+                                            ? std::optional<double>(targeted_cost(history, *target))
+                                            : accuracies(history).last10;
+    summary[metric] = value ? Json(*value) : Json(nullptr);
   }
 }
 
-// The published figures that the sweeps carry; their metric becomes a column of the table.
-void read_paper(const std::vector<std::string>& directories, TableOptions& options) {
+// The metric of the published figures that the sweeps carry.
+std::string paper_metric(const std::vector<std::string>& directories) {
+  std::string metric;
   for (const std::string& directory : directories) {
-    if (is_sweep(directory)) {
-      add_paper(directory, options.paper);
+    const std::string other = is_sweep(directory) ? read_sweep_index(directory).paper_metric : "";
+    if (!metric.empty() && !other.empty() && other != metric) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("--paper: these sweeps carry figures of different metrics, {} and {}",
+                              metric, other),
+                  "make a table of each");
     }
+    metric = other.empty() ? metric : other;
   }
-  if (options.paper.figures.empty()) {
+  if (metric.empty()) {
     throw Error(ErrorKind::usage, "--paper: no sweep given here carries published figures",
                 "add a [paper] table to the sweep file and give the sweep command again");
   }
-  if (std::ranges::count(options.metrics, options.paper.metric) == 0) {
-    options.metrics.insert(options.metrics.begin(), options.paper.metric);
-  }
+  return metric;
 }
 
 std::vector<RunResult> collect(const std::vector<std::string>& directories,
                                const std::vector<std::string>& metrics) {
   std::vector<RunResult> results;
-  for (const std::string& name : directories) {
-    const fs::path directory = name;
-    if (is_sweep(directory)) {
-      for (const RunPlace& run : find_runs({name})) {
-        Json summary = read_summary(run.directory);
-        add_costs(run.directory, metrics, summary);
-        results.push_back({run.row, run.column, run.seed, std::move(summary)});
-      }
-    } else if (Json summary = read_summary(directory); !summary.is_null()) {
-      add_costs(directory, metrics, summary);
-      const auto method = summary.at("method").get<std::string>();
-      const auto column = summary.at("name").get<std::string>();
-      const auto seed = summary.at("seed").get<std::uint64_t>();
-      results.push_back({method, column, seed, std::move(summary)});
-    } else {
-      throw Error(ErrorKind::run,
-                  fmt::format("{} holds neither a finished run nor a sweep", directory.string()),
-                  "a run that was stopped is finished with 'winnow resume'");
+  for (const RunPlace& run : find_runs(directories)) {
+    Json summary = read_summary(run.directory);
+    if (!summary.is_null()) {
+      add_from_history(run.directory, metrics, summary);
     }
+    results.push_back({run.row, run.column, run.seed, std::move(summary), run.published});
   }
   return results;
 }
@@ -104,7 +99,11 @@ void add_table_command(CLI::App& app, Program& /*program*/) {
     options.format = flags->json ? "json" : flags->format;
     options.colour = use_colour();
     if (flags->paper) {
-      read_paper(flags->directories, options);
+      options.paper_metric = paper_metric(flags->directories);
+      if (std::ranges::count(options.metrics, options.paper_metric) == 0) {
+        // The figures' metric becomes a column, asked for or not.
+        options.metrics.insert(options.metrics.begin(), options.paper_metric);
+      }
     }
     const std::vector<RunResult> results = collect(flags->directories, options.metrics);
     fmt::print("{}", render_table(results, options));

@@ -44,12 +44,15 @@ const std::vector<Metric>& metrics_known() {
 }
 
 struct Cell {
-  std::size_t runs = 0;   // that have the metric
+  std::size_t runs = 0;  // that have the metric
+  std::size_t finished = 0;
   std::size_t asked = 0;  // all
   double mean = 0.0;
   double deviation = 0.0;
   bool oracle = false;  // of a run that uses ground truth: a bound, never the best
   bool best = false;
+
+  bool can_be_best() const { return runs > 0 && runs == asked && !oracle; }
 };
 
 struct Column {
@@ -141,6 +144,8 @@ Cell make_cell(const Metric& metric, std::span<const RunResult* const> runs) {
   Cell cell;
   cell.oracle = std::ranges::any_of(runs, [](const RunResult* run) { return uses_truth(*run); });
   cell.runs = values.size();
+  cell.finished = static_cast<std::size_t>(
+      std::ranges::count_if(runs, [](const RunResult* run) { return !run->summary.is_null(); }));
   cell.asked = runs.size();
   if (values.empty()) {
     return cell;
@@ -175,18 +180,22 @@ std::string value_text(double value, Unit unit) {
 }
 
 std::string cell_text(const Cell& cell, const Column& column) {
-  if (cell.runs == 0) {
-    return "-";
-  }
   const Unit unit = column.metric.unit;
-  if (column.difference) {
-    return fmt::format("{}{}", cell.mean < 0.0 ? "" : "+", value_text(cell.mean, unit));
+  std::string text = cell.runs == 0 ? "-" : value_text(cell.mean, unit);
+  if (column.difference && cell.runs > 0 && cell.mean >= 0.0) {
+    text = "+" + text;
   }
-  std::string text = value_text(cell.mean, unit);
   if (cell.runs > 1) {
     text += " ± " + value_text(cell.deviation, unit);
   }
-  return cell.runs < cell.asked ? fmt::format("{} ({}/{})", text, cell.runs, cell.asked) : text;
+  std::vector<std::string> lacking;
+  if (cell.runs > 0 && cell.runs < cell.finished) {
+    lacking.push_back(fmt::format("{}/{}", cell.runs, cell.finished));
+  }
+  if (cell.finished < cell.asked) {
+    lacking.push_back(fmt::format("{} of {} done", cell.finished, cell.asked));
+  }
+  return lacking.empty() ? text : fmt::format("{} ({})", text, join(lacking, ", "));
 }
 
 // Ties are decided by the printed mean: a reader must not see two equal numbers and one mark.
@@ -194,7 +203,7 @@ void mark_best(Column& column) {
   const Cell* best = nullptr;
   std::size_t contenders = 0;
   for (const Cell& cell : column.cells) {
-    if (cell.runs == 0 || cell.oracle) {
+    if (!cell.can_be_best()) {
       continue;
     }
     ++contenders;
@@ -208,8 +217,7 @@ void mark_best(Column& column) {
   }
   const std::string printed = value_text(best->mean, column.metric.unit);
   for (Cell& cell : column.cells) {
-    cell.best =
-        cell.runs > 0 && !cell.oracle && value_text(cell.mean, column.metric.unit) == printed;
+    cell.best = cell.can_be_best() && value_text(cell.mean, column.metric.unit) == printed;
   }
 }
 
@@ -238,20 +246,23 @@ std::string column_title(const std::string& label, const Metric& metric, bool on
   return only_metric ? label : fmt::format("{} {}", label, metric.name);
 }
 
-// The published figures of a column, and ours minus them.
-void add_paper(const Paper& paper, const std::vector<std::string>& rows, Table& table) {
+using RunsOfCell = std::vector<const RunResult*>;
+
+// The published figures of the column just made, and ours minus them. `cells` has the runs of each
+// of its rows.
+void add_published(std::span<const RunsOfCell> cells, Table& table) {
   const Column ours = table.columns.back();
   Column theirs{ours.label, fmt::format("{} paper", ours.title), ours.metric, false, {}};
   Column difference{ours.label, "difference", ours.metric, true, {}};
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    const auto found = std::ranges::find_if(paper.figures, [&](const PaperFigure& figure) {
-      return figure.row == rows[r] && figure.column == ours.label;
-    });
-    const bool known = found != paper.figures.end();
+  for (std::size_t r = 0; r < cells.size(); ++r) {
+    const auto found = std::ranges::find_if(
+        cells[r], [](const RunResult* run) { return run->published.has_value(); });
+    const bool known = found != cells[r].end();
     const bool both = known && ours.cells[r].runs > 0;
-    theirs.cells.push_back({.runs = known ? 1U : 0U, .mean = known ? found->value : 0.0});
+    const double figure = known ? *(*found)->published : 0.0;
+    theirs.cells.push_back({.runs = known ? 1U : 0U, .mean = figure});
     difference.cells.push_back(
-        {.runs = both ? 1U : 0U, .mean = both ? ours.cells[r].mean - found->value : 0.0});
+        {.runs = both ? 1U : 0U, .mean = both ? ours.cells[r].mean - figure : 0.0});
   }
   table.columns.push_back(std::move(theirs));
   table.columns.push_back(std::move(difference));
@@ -268,7 +279,7 @@ Table make_table(const std::vector<RunResult>& results, const std::vector<Metric
   }
   const std::size_t height = rows.all().size();
   const std::size_t width = columns.all().size();
-  std::vector<std::vector<const RunResult*>> groups(width * height);
+  std::vector<RunsOfCell> groups(width * height);
   for (std::size_t i = 0; i < results.size(); ++i) {
     groups[places[i].first * height + places[i].second].push_back(&results[i]);
   }
@@ -287,8 +298,8 @@ Table make_table(const std::vector<RunResult>& results, const std::vector<Metric
       }
       mark_best(column);
       table.columns.push_back(std::move(column));
-      if (!options.paper.figures.empty() && metric.name == options.paper.metric) {
-        add_paper(options.paper, rows.all(), table);
+      if (metric.name == options.paper_metric) {
+        add_published(std::span(groups).subspan(c * height, height), table);
       }
     }
   }
@@ -472,13 +483,14 @@ std::string long_name(const Column& column) {
 }
 
 std::string render_csv(const Table& table) {
-  std::string text = "row,column,metric,mean,std,runs\n";
+  std::string text = "row,column,metric,mean,std,runs,unfinished\n";
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     for (const Column& column : table.columns) {
       const Cell& cell = column.cells[r];
-      text += fmt::format("{},{},{},{},{},{}\n", csv_field(table.rows[r]), csv_field(column.label),
-                          long_name(column), plain_number(cell.runs > 0, cell.mean),
-                          plain_number(cell.runs > 1, cell.deviation), cell.runs);
+      text += fmt::format(
+          "{},{},{},{},{},{},{}\n", csv_field(table.rows[r]), csv_field(column.label),
+          long_name(column), plain_number(cell.runs > 0, cell.mean),
+          plain_number(cell.runs > 1, cell.deviation), cell.runs, cell.asked - cell.finished);
     }
   }
   return text;
@@ -497,7 +509,8 @@ std::string render_json(const Table& table) {
                        {"metric", long_name(column)},
                        {"mean", number(plain_number(cell.runs > 0, cell.mean))},
                        {"std", number(plain_number(cell.runs > 1, cell.deviation))},
-                       {"runs", cell.runs}});
+                       {"runs", cell.runs},
+                       {"unfinished", cell.asked - cell.finished}});
     }
   }
   return lines.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';

@@ -10,23 +10,13 @@
 
 namespace winnow {
 
-// One finished run and the place of its numbers in the table.
+// One run and the place of its numbers in the table.
 struct RunResult {
   std::string row;
   std::string column;
   std::uint64_t seed = 0;
-  Json summary;  // the content of the run's summary.json
-};
-
-// Published figures to put beside ours.
-struct PaperFigure {
-  std::string row;
-  std::string column;
-  double value = 0.0;  // as the table shows it: accuracies in percent
-};
-struct Paper {
-  std::string metric;
-  std::vector<PaperFigure> figures;
+  Json summary;  // the content of the run's summary.json; null: it is not finished
+  std::optional<double> published = {};  // for its cell, as the table shows it: 81.2 percent
 };
 
 struct TableOptions {
@@ -34,7 +24,7 @@ struct TableOptions {
   std::string format = "text";       // one of table_formats()
   bool colour = false;               // text only: the best cells in ANSI bold, not marked by '*'
   std::string rows_title = "method";
-  Paper paper = {};  // without figures: nothing is compared
+  std::string paper_metric = {};  // the published figures are of this one; empty: none are shown
 };
 
 // best, last, last10 (percent), participations, bytes (up + down), seconds (wall time), precision
@@ -52,18 +42,20 @@ const std::vector<std::string>& table_formats();
 // - Rows and columns appear in the order in which the results first name them. With several metrics
 //   every metric is a group of columns titled "COLUMN metric"; with a single column label the title
 //   is the metric alone.
-// - A cell is the mean and the sample standard deviation (n - 1) over the runs of its row and
-// column
-//   that have the metric, the value alone for one run, and "-" for none. Where only some runs have
-//   it, their number stands behind: "1200 ± 30 (2/3)".
+// - A cell is the mean and the sample standard deviation (n - 1) over the finished runs of its row
+//   and column that have the metric, the value alone for one run, and "-" for none. Where only some
+//   of them have it, their number stands behind: "1200 ± 30 (2/3)"; and where some runs are not
+//   finished, how many are: "82.10 ± 0.40 (2 of 3 done)".
 // - Behind each column of the paper's metric stand the published figure and ours minus it.
 // - The best cells of a column are marked when two or more of its rows have values: the largest
 //   accuracy, precision or recall, the smallest participations, bytes or seconds. Cells whose
-//   printed means are equal are tied, and all tied cells are marked.
+//   printed means are equal are tied, and all tied cells are marked. A cell that lacks a run,
+//   because it is not finished or does not have the metric, is never the best and does not count.
 // - A run whose summary says `uses_ground_truth` is a bound: it is never the best and does not
 //   count there, and a row of such runs alone is labelled "ROW (uses ground truth)".
-// - csv and json are the long form row, column, metric, mean, std, runs: unmarked, accuracies in
-//   percent, bytes as plain numbers, up to six decimals; what is missing is empty or null.
+// - csv and json are the long form row, column, metric, mean, std, runs, unfinished: the last two
+//   are the runs in the mean and those that are not finished. Unmarked, accuracies in percent,
+//   bytes as plain numbers, up to six decimals; what is missing is empty or null.
 // Throws Error(kind usage) for an unknown metric or format, and Error(kind run) naming the run
 // whose summary holds something other than a number.
 std::string render_table(const std::vector<RunResult>& results, const TableOptions& options);

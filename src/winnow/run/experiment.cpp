@@ -125,7 +125,9 @@ Params declare_top_level(Experiment& experiment) {
   params.add("name", experiment.name, "name of the experiment, and of its run directory");
   params.add("seed", experiment.seed, "decides every random draw of the run");
   params.add("rounds", experiment.rounds, "communication rounds").range(1, 1e9);
-  params.add("eval_every", experiment.eval_every, "rounds between evaluations on the test set")
+  params
+      .add("eval_every", experiment.eval_every,
+           "rounds between evaluations on the test set; the last ten rounds are always evaluated")
       .range(1, 1e9);
   params.add("checkpoint_every", experiment.checkpoint_every, "rounds between checkpoints")
       .range(1, 1e9);

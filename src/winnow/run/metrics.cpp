@@ -61,16 +61,17 @@ RoundRecord RoundRecord::from_json(const Json& json) {
   return record;
 }
 
-std::optional<double> last10(const History& history, std::optional<double> RoundRecord::*value) {
+std::optional<double> mean_of_last_values(const History& history,
+                                          std::optional<double> RoundRecord::*value) {
   double sum = 0.0;
-  int count = 0;
-  for (auto record = history.rbegin(); record != history.rend() && count < 10; ++record) {
+  std::int64_t count = 0;
+  for (auto record = history.rbegin(); record != history.rend() && count < kLastRounds; ++record) {
     if (const std::optional<double>& found = (*record).*value) {
       sum += *found;
       ++count;
     }
   }
-  return count == 0 ? std::nullopt : std::optional(sum / count);
+  return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
 }
 
 Accuracies accuracies(const History& history) {
@@ -81,7 +82,11 @@ Accuracies accuracies(const History& history) {
       result.last = *record.accuracy;
     }
   }
-  result.last10 = last10(history, &RoundRecord::accuracy).value_or(0.0);
+  const auto rounds = std::min(kLastRounds, static_cast<std::int64_t>(history.size()));
+  if (std::all_of(history.end() - rounds, history.end(),
+                  [](const RoundRecord& record) { return record.accuracy.has_value(); })) {
+    result.last10 = mean_of_last_values(history, &RoundRecord::accuracy);
+  }
   return result;
 }
 

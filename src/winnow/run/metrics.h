@@ -33,14 +33,20 @@ using History = std::vector<RoundRecord>;
 struct Accuracies {
   double best = 0.0;  // selected on the test set, so optimistic: always shown beside `last`
   double last = 0.0;
-  double last10 = 0.0;  // mean of the last ten evaluated rounds
+  std::optional<double> last10;  // mean over the last ten rounds, or over all of a shorter run
 };
 
-// Mean of the last ten rounds that have a value; nothing when none has.
-std::optional<double> last10(const History& history, std::optional<double> RoundRecord::*value);
+// How many rounds at its end a run evaluates whatever `eval_every` is: those of last10.
+inline constexpr std::int64_t kLastRounds = 10;
 
-// Over the evaluated rounds; all zero when there is none.
+// Best and last over the evaluated rounds, zero when there is none. Without last10 where one of its
+// rounds was not evaluated, as in runs of versions that evaluated only the last round.
 Accuracies accuracies(const History& history);
+
+// Mean of the last ten rounds that have a value, however far apart; nothing when none has. For what
+// is not measured in every round by its nature.
+std::optional<double> mean_of_last_values(const History& history,
+                                          std::optional<double> RoundRecord::*value);
 
 // Participations until the accuracy first reached `target`; nothing when it never did.
 std::optional<std::int64_t> targeted_cost(const History& history, double target);

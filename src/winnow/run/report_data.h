@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "winnow/run/sweep.h"
+#include "winnow/run/find_runs.h"
 
 namespace winnow {
 

@@ -227,7 +227,8 @@ Session::Played Session::play() {
       };
     }
     method_->play(round, server);
-    const bool due = (round + 1) % experiment_.eval_every == 0 || round + 1 == rounds_;
+    // The last rounds always, so that last10 is a mean over ten rounds and not ten evaluations.
+    const bool due = (round + 1) % experiment_.eval_every == 0 || round >= rounds_ - kLastRounds;
     if (due) {
       const Score score = evaluate();
       played.record.accuracy = score.accuracy();

@@ -30,8 +30,8 @@ Json noise_summary(const World& world) {
 
 // Mean over the last ten rounds in which clients chose what to train on.
 void add_selection(const History& history, Json& summary) {
-  const auto precision = last10(history, &RoundRecord::label_precision);
-  const auto recall = last10(history, &RoundRecord::label_recall);
+  const auto precision = mean_of_last_values(history, &RoundRecord::label_precision);
+  const auto recall = mean_of_last_values(history, &RoundRecord::label_recall);
   if (precision && recall) {
     summary["selection"] = {{"label_precision", *precision}, {"label_recall", *recall}};
   }
@@ -49,7 +49,7 @@ Json make_summary(const Session& session) {
                {"rounds", session.rounds_done()},
                {"best", measured.best},
                {"last", measured.last},
-               {"last10", measured.last10},
+               {"last10", measured.last10 ? Json(*measured.last10) : Json(nullptr)},
                {"participations", traffic.participations},
                {"bytes_up", traffic.bytes_up},
                {"bytes_down", traffic.bytes_down},

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <functional>
 #include <set>
 
 #include "winnow/base/error.h"
@@ -233,57 +232,14 @@ SweepRun make_run(const Json& base, const std::vector<Axis>& axes,
   return run;
 }
 
-// Hands the index of a sweep to `use`, and says which file it is that cannot be read so.
-void with_index(const std::filesystem::path& directory,
-                const std::function<void(const Json& index)>& use) {
-  const std::filesystem::path path = directory / kIndex;
-  try {
-    use(Json::parse(read_file(path)));
-  } catch (const Json::exception& error) {
-    throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
-                "give the sweep command again to write it anew");
+// The published figure of a cell: by row, and by column where there are columns.
+std::optional<double> figure_of(const Json& figures, const std::string& row,
+                                const std::string& column) {
+  const auto found = figures.find(row);
+  if (found == figures.end() || (found->is_object() && !found->contains(column))) {
+    return std::nullopt;
   }
-}
-
-void find_in_sweep(const std::filesystem::path& directory, std::vector<RunPlace>& found) {
-  with_index(directory, [&](const Json& index) {
-    for (const Json& run : index.at("runs")) {
-      found.push_back({run.at("row").get<std::string>(), run.at("column").get<std::string>(),
-                       run.at("seed").get<std::uint64_t>(),
-                       directory / run.at("id").get<std::string>()});
-    }
-  });
-}
-
-void add_figures(const Json& paper, Paper& figures) {
-  const auto metric = paper.at("metric").get<std::string>();
-  if (!figures.metric.empty() && figures.metric != metric) {
-    throw Error(ErrorKind::usage,
-                fmt::format("--paper: these sweeps carry figures of different metrics, {} and {}",
-                            figures.metric, metric),
-                "make a table of each");
-  }
-  figures.metric = metric;
-  for (const auto& [row, by_column] : paper.at("figures").items()) {
-    if (by_column.is_number()) {
-      figures.figures.push_back({row, "", by_column.get<double>()});
-      continue;
-    }
-    for (const auto& [column, figure] : by_column.items()) {
-      figures.figures.push_back({row, column, figure.get<double>()});
-    }
-  }
-}
-
-RunPlace single_run(const std::filesystem::path& directory) {
-  const std::filesystem::path path = directory / "experiment.toml";
-  const Json tree = parse_toml(read_file(path), path.string());
-  try {
-    return {tree.at("method").at("name").get<std::string>(), tree.at("name").get<std::string>(),
-            tree.at("seed").get<std::uint64_t>(), directory};
-  } catch (const Json::exception& error) {
-    throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()));
-  }
+  return (found->is_object() ? found->at(column) : *found).get<double>();
 }
 
 }  // namespace
@@ -352,28 +308,28 @@ bool is_sweep(const std::filesystem::path& directory) {
   return std::filesystem::exists(directory / kIndex);
 }
 
-void add_paper(const std::filesystem::path& directory, Paper& figures) {
-  with_index(directory, [&](const Json& index) {
-    if (index.contains("paper")) {
-      add_figures(index["paper"], figures);
+SweepIndex read_sweep_index(const std::filesystem::path& directory) {
+  const std::filesystem::path path = directory / kIndex;
+  SweepIndex index;
+  try {
+    const Json json = Json::parse(read_file(path));
+    index.name = json.value("name", "");
+    const Json paper = json.value("paper", Json::object());
+    index.paper_metric = paper.value("metric", "");
+    const Json figures = paper.value("figures", Json::object());
+    for (const Json& run : json.at("runs")) {
+      RunPlace place{.row = run.at("row").get<std::string>(),
+                     .column = run.at("column").get<std::string>(),
+                     .seed = run.at("seed").get<std::uint64_t>(),
+                     .directory = directory / run.at("id").get<std::string>()};
+      place.published = figure_of(figures, place.row, place.column);
+      index.runs.push_back(std::move(place));
     }
-  });
-}
-
-std::vector<RunPlace> find_runs(const std::vector<std::string>& directories) {
-  std::vector<RunPlace> found;
-  for (const std::string& name : directories) {
-    const std::filesystem::path directory = name;
-    if (is_sweep(directory)) {
-      find_in_sweep(directory, found);
-    } else if (run_status(directory) != RunStatus::missing) {
-      found.push_back(single_run(directory));
-    } else {
-      throw Error(ErrorKind::run, fmt::format("{} holds neither a run nor a sweep", name),
-                  "give a folder that 'winnow run' or 'winnow sweep' has made");
-    }
+  } catch (const Json::exception& error) {
+    throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
+                "give the sweep command again to write it anew");
   }
-  return found;
+  return index;
 }
 
 }  // namespace winnow

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "winnow/report/table.h"
 #include "winnow/run/experiment.h"
 
 namespace winnow {
@@ -47,21 +47,23 @@ RunStatus run_status(const std::filesystem::path& directory);
 // sweep.json, the index: which runs make up the sweep, and the published figures it carries.
 void write_sweep_index(const std::filesystem::path& directory, const Sweep& sweep);
 bool is_sweep(const std::filesystem::path& directory);
-// Adds the published figures of a sweep, where its index has any. Throws Error: kind usage when
-// `figures` has some of another metric, kind run when the index is damaged.
-void add_paper(const std::filesystem::path& directory, Paper& figures);
 
 // Where a run lies and how tables and reports call it.
 struct RunPlace {
-  std::string row;
-  std::string column;
+  std::string row = {};
+  std::string column = {};
   std::uint64_t seed = 0;
-  std::filesystem::path directory;  // of a run that a sweep has not begun: not there yet
+  std::filesystem::path directory = {};  // of a run that a sweep has not begun: not there yet
+  std::optional<double> published = {};  // the figure of its cell, where the sweep carries any
 };
 
-// The runs of sweep and run directories, in order. A run given by itself is called by its method
-// and its name. Throws Error(kind run) naming the folder that is neither, or the index that is
-// damaged.
-std::vector<RunPlace> find_runs(const std::vector<std::string>& directories);
+struct SweepIndex {
+  std::string name;
+  std::vector<RunPlace> runs;
+  std::string paper_metric;  // of the published figures; empty: there are none
+};
+
+// Throws Error(kind run) naming the index when it is damaged.
+SweepIndex read_sweep_index(const std::filesystem::path& directory);
 
 }  // namespace winnow

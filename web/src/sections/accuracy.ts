@@ -103,12 +103,13 @@ export function accuracySection(): Section {
     element,
     update(next) {
       view = next;
-      const most = Math.max(0, ...visibleGroups(view).map((group) => group.runs.length));
+      const begun = visibleGroups(view).map(({ runs }) => runs.filter((run) => run.history));
+      const most = Math.max(0, ...begun.map((runs) => runs.length));
       const lines =
         most > 1
           ? `Lines are means over up to ${most} seeds, round by round over those that got there; bands ` +
             "are ± one standard deviation. Against cost a mean ends where the first of its seeds does."
-          : "One seed: there is no spread to show.";
+          : "One run for each line: there is no spread to show.";
       const dashes =
         "A dashed line is a method that is told the truth, a bound rather than a rival." +
         (needsDashes(methods(view.report).length)

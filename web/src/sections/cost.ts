@@ -1,5 +1,5 @@
 // What each method costs: one card per method.
-import { accuracies, costUntil, type Run, wholePercent } from "../data";
+import { accuracies, costUntil, isFinished, type Run, wholePercent } from "../data";
 import { h } from "../dom";
 import { bytes, percent, seconds, whole } from "../format";
 import { renew } from "../renew";
@@ -23,9 +23,10 @@ const kMeasures: Measure[] = [
   { title: "Wall time", value: (run) => last(run.history?.seconds), format: seconds },
 ];
 
-// The highest whole percent that every run has reached.
+// The highest whole percent that every finished run has reached.
 function commonTarget(view: View): number | undefined {
-  const best = groups(view).flatMap((group) => group.runs.map((run) => accuracies(run)?.best));
+  const runs = groups(view).flatMap((group) => group.runs.filter(isFinished));
+  const best = runs.map((run) => accuracies(run)?.best);
   const reached = best.filter((value): value is number => value !== undefined);
   return reached.length > 1 ? wholePercent(Math.min(...reached)) : undefined;
 }
@@ -52,11 +53,15 @@ export function costSection(): Section {
           format: whole,
         });
       }
-      const rows = groups(view).map((group) => ({
-        method: group.method,
-        colour: group.look.colour,
-        cells: measures.map((measure) => spreadOf(group.runs, measure.value)),
-      }));
+      const rows = groups(view).map(({ method, look, runs }) => {
+        const finished = runs.filter(isFinished);
+        return {
+          method,
+          colour: look.colour,
+          cells: measures.map((measure) => spreadOf(finished, measure.value)),
+          lacking: finished.length < runs.length && `${finished.length} of ${runs.length} runs done`,
+        };
+      });
       const most = measures.map((_, i) => Math.max(...rows.map((row) => row.cells[i]?.mean ?? 0)));
       renew(cards, [target, rows], () =>
         rows.map((row) =>
@@ -64,6 +69,7 @@ export function costSection(): Section {
             "article",
             { class: "card", style: `--hue: var(${row.colour})` },
             h("h3", {}, row.method),
+            row.lacking && h("p", { class: "note" }, row.lacking),
             h(
               "dl",
               {},
@@ -73,10 +79,10 @@ export function costSection(): Section {
         ),
       );
       note.textContent =
-        "Means over the seeds, all rounds; bars compare the methods. Bytes are counted message by message." +
+        "Means over the finished runs, all rounds; bars compare the methods. Bytes are counted message by message." +
         (target === undefined
           ? ""
-          : ` ${percent(target, 0)} % is the highest whole percent that every run here reached; the participations until then are those up to the first such round.`);
+          : ` ${percent(target, 0)} % is the highest whole percent that every finished run here reached; the participations until then are those up to the first such round.`);
     },
   };
 }

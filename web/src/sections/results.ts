@@ -1,5 +1,5 @@
 // Who won: accuracies, detection, repair and selection, one line per method.
-import { accuracies, type Run } from "../data";
+import { accuracies, isFinished, type Run } from "../data";
 import { type Column, h, table } from "../dom";
 import { percentSpread } from "../format";
 import { renew } from "../renew";
@@ -7,16 +7,23 @@ import { type Spread, spreadOf } from "../stats";
 import { groups, type Section, type View } from "../view";
 
 interface Measure extends Column {
-  value: (run: Run) => number | undefined;
+  value: (run: Run) => number | null | undefined;
+  applies?: (run: Run) => boolean; // to this run; without it to every one
 }
+
+const detects = (run: Run): boolean => run.summary?.detection !== undefined;
 
 const kMeasures: Measure[] = [
   { title: "Last", value: (run) => accuracies(run)?.last },
-  { title: "Mean of last 10", value: (run) => accuracies(run)?.last10 },
+  { title: "Mean of last ten rounds", value: (run) => accuracies(run)?.last10 },
   { title: "Best", value: (run) => accuracies(run)?.best },
-  { title: "Flag precision", value: (run) => run.summary?.detection?.precision },
-  { title: "Flag recall", value: (run) => run.summary?.detection?.recall },
-  { title: "Wrong labels repaired", value: repaired },
+  { title: "Flag precision", value: (run) => run.summary?.detection?.precision, applies: detects },
+  { title: "Flag recall", value: (run) => run.summary?.detection?.recall, applies: detects },
+  {
+    title: "Wrong labels repaired",
+    value: repaired,
+    applies: (run) => run.summary?.relabel !== undefined,
+  },
 ];
 
 function repaired(run: Run): number | undefined {
@@ -34,8 +41,10 @@ export function resultsSection(): Section {
     h(
       "p",
       { class: "note" },
-      "Percent; mean ± standard deviation over the seeds. Accuracies are on the test set. Best is the " +
-        "best round, chosen on the test set, and so optimistic: read it beside last.",
+      "Percent; mean ± standard deviation over the finished runs of a line, one for each seed; without ± " +
+        "it is a single run. Where runs are not finished, the line is never the best, in bold. Accuracies " +
+        "are on the test set. Best is the best round, chosen on the test set, and so optimistic: read it " +
+        "beside last.",
     ),
   );
   return {
@@ -50,35 +59,40 @@ export function resultsSection(): Section {
 interface Row {
   method: string;
   colour: string;
-  isRival: boolean;
+  canBeBest: boolean[]; // by measure
   cells: (Spread | undefined)[];
+  used: boolean[]; // by measure
   done: string;
 }
 
+// Only what is finished counts: a run under way would be compared at another round.
 const rowsOf = (view: View): Row[] =>
-  groups(view).map(({ method, runs, look, isRival }) => ({
-    method,
-    colour: look.colour,
-    isRival,
-    cells: kMeasures.map((measure) => spreadOf(runs, measure.value)),
-    done: `${runs.filter((run) => run.status === "finished").length} of ${runs.length}`,
-  }));
+  groups(view).map(({ method, runs, look, isRival }) => {
+    const finished = runs.filter(isFinished);
+    const cells = kMeasures.map((measure) => spreadOf(finished, measure.value));
+    return {
+      method,
+      colour: look.colour,
+      canBeBest: cells.map((cell) => isRival && cell?.count === runs.length),
+      cells,
+      used: kMeasures.map(({ applies }) => applies === undefined || finished.some(applies)),
+      done: `${finished.length} of ${runs.length}`,
+    };
+  });
 
 function resultTable(rows: Row[]): HTMLElement {
-  const used = kMeasures.map((_, i) => i < 3 || rows.some((row) => row.cells[i] !== undefined));
-  const best = kMeasures.map((_, i) =>
-    Math.max(...rows.filter((row) => row.isRival).map((row) => row.cells[i]?.mean ?? -1)),
-  );
+  const used = kMeasures.map((_, i) => rows.some((row) => row.used[i]));
+  const rivals = kMeasures.map((_, i) => rows.filter((row) => row.canBeBest[i]));
+  const best = rivals.map((own, i) => Math.max(...own.map((row) => row.cells[i]!.mean)));
   const columns: Column[] = [
     { title: "Method" },
     ...kMeasures.filter((_, i) => used[i]).map(({ title }) => ({ title, number: true })),
     { title: "Runs done", number: true },
   ];
-  const several = rows.length > 1;
   return table(
     "Results by method",
     columns,
-    rows.map(({ method, colour, cells, done }) => [
+    rows.map(({ method, colour, cells, canBeBest, done }) => [
       h(
         "span",
         { class: "method" },
@@ -86,7 +100,9 @@ function resultTable(rows: Row[]): HTMLElement {
         method,
       ),
       ...cells
-        .map((cell, i) => cellText(cell, several && cell?.mean === best[i]))
+        .map((cell, i) =>
+          cellText(cell, rivals[i].length > 1 && canBeBest[i] && cell?.mean === best[i]),
+        )
         .filter((_, i) => used[i]),
       done,
     ]),

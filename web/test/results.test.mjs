@@ -1,0 +1,94 @@
+// What the table of results counts, and what it calls the best.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { sample } from "./sample.mjs";
+import { launch, open, section } from "./support.mjs";
+
+let browser;
+before(async () => (browser = await launch()));
+after(() => browser.close());
+
+// The cells of the table of results by its titles, one entry per method.
+async function results(page) {
+  const place = page.getByRole("region", { name: "Results by method" });
+  const titles = await place.locator("thead th").allTextContents();
+  const rows = {};
+  for (const line of await place.locator("tbody tr").all()) {
+    const cells = await line.locator("th, td").allTextContents();
+    rows[cells[0]] = {
+      ...Object.fromEntries(titles.map((title, i) => [title, cells[i]])),
+      bold: await line.locator("strong").count(),
+    };
+  }
+  return rows;
+}
+
+// Three seeds of two methods; fedcorr is the better by far and its last run is under way.
+function underWay() {
+  const report = sample({ methods: ["fedavg", "fedcorr", "fedprox"], columns: ["IID"], seeds: [1, 2, 3] });
+  const levels = { fedavg: 0.5, fedcorr: 0.9, fedprox: 0.4 };
+  for (const run of report.runs) {
+    run.history.accuracy = run.history.accuracy.map(() => levels[run.row]);
+    run.history.participations = run.history.round.map((round) => 10 * round);
+  }
+  const late = report.runs.find((run) => run.row === "fedcorr" && run.seed === 3);
+  for (const key of Object.keys(late.history)) {
+    late.history[key] = late.history[key].slice(0, 5);
+  }
+  late.history.accuracy = late.history.accuracy.map(() => 0.1);
+  late.status = "started";
+  delete late.summary;
+  return report;
+}
+
+test("a run that is not finished is in no mean, and its method is not the best", async () => {
+  const { page, complaints } = await open(browser, underWay());
+  const rows = await results(page);
+  assert.equal(rows.fedcorr.Last, "90.0 ± 0.0");
+  assert.equal(rows.fedcorr.Best, "90.0 ± 0.0");
+  assert.equal(rows.fedcorr["Runs done"], "2 of 3");
+  assert.equal(rows.fedcorr.bold, 0);
+  assert.equal(rows.fedavg.bold, 3);
+  assert.equal(rows.fedprox.bold, 0);
+  const card = section(page, "cost").locator(".card", { hasText: "fedcorr" });
+  assert.ok(await card.getByText("2 of 3 runs done").isVisible());
+  assert.equal(await card.locator("dd").first().textContent(), "200");
+  assert.match(await page.locator(".facts").textContent(), /3 seeds · 9 runs, 1 not finished$/);
+  assert.deepEqual(complaints, []);
+  await page.context().close();
+});
+
+test("one method alone is not the best of anything", async () => {
+  const { page } = await open(browser, sample({ methods: ["fedavg", "oracle"], columns: ["IID"] }));
+  const rows = await results(page);
+  assert.equal(rows.fedavg.bold + rows.oracle.bold, 0);
+  await page.context().close();
+});
+
+test("variants are not counted as methods", async () => {
+  const report = sample({ methods: ["fedavg, rounds = 20", "fedavg, rounds = 40"], columns: ["IID"], seeds: [1] });
+  report.runs.forEach((run) => (run.experiment.method.name = "fedavg"));
+  const { page } = await open(browser, report);
+  assert.match(await page.locator(".facts").textContent(), /· 1 method · 2 variants · 1 seed · 2 runs$/);
+  assert.ok(await page.getByText("One run for each line: there is no spread to show.").isVisible());
+  await page.context().close();
+});
+
+test("what has no value is a dash: last10 without its rounds, the recall of no noisy clients", async () => {
+  const report = sample({ methods: ["fedavg", "fedcorr"], columns: ["IID"] });
+  for (const run of report.runs) {
+    run.history.accuracy[15] = null;
+    if (run.summary.detection) {
+      run.summary.detection.recall = null;
+    }
+  }
+  const { page, complaints } = await open(browser, report);
+  const rows = await results(page);
+  assert.equal(rows.fedcorr["Mean of last ten rounds"], "–");
+  assert.equal(rows.fedcorr["Flag recall"], "–");
+  assert.equal(rows.fedcorr["Flag precision"], "100.0 ± 0.0");
+  assert.match(rows.fedcorr.Last, /±/);
+  assert.deepEqual(complaints, []);
+  await page.context().close();
+});
