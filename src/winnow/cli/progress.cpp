@@ -79,6 +79,9 @@ void Progress::started(const Session& session) {
     tell(fmt::format("model.weights is for other classes: {} start fresh\n",
                      fmt::join(fresh, " and ")));
   }
+  for (const std::string& notice : session.notices()) {
+    tell(fmt::format("{}\n", notice));
+  }
   if (first_round_ > 0) {
     tell(fmt::format("continuing after round {}\n", first_round_));
   }
