@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/program.h"
+#include "winnow/data/image_files.h"
 #include "winnow/run/runner.h"
 
 namespace winnow::commands_test {
@@ -311,6 +312,123 @@ TEST(Inspect, ShowsPartitionAndNoiseBeforeTraining) {
   EXPECT_THAT(names_in(shop / "pictures"), ElementsAre("distortions.png", "partition.svg"));
   expect_error(shop.call({"inspect", WINNOW_SOURCE_DIR "/experiments/quickstart.toml"}), 3,
                "it is a sweep\n  run it with: winnow sweep ");
+}
+
+// Photographs in two classes, whose labels nobody has checked.
+const Words kPhotos{"--set", "data.name=image-folder", "--set", "data.path=photos",
+                    "--set", "data.image_size=16",     "--set", "rounds=2",
+                    "--set", "federation.clients=2"};
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(Inspect, DoesNotCountWhatNobodyKnows) {
+  if (!can_decode_images()) {
+    GTEST_SKIP() << "built without OpenCV";
+  }
+  const Workshop shop;
+  write_photos(shop / "photos", 2, 10);
+  const Words own = with(kPhotos, {"--set", "noise=[]"});
+  const Ended text = shop.done(with({"inspect", "e.toml"}, own));
+  EXPECT_THAT(text.out,
+              HasSubstr("which labels are wrong and which clients are noisy is not known"));
+  EXPECT_THAT(text.out, Not(HasSubstr("wrong labels")));
+  EXPECT_THAT(text.err, AllOf(HasSubstr("the test set is a fifth of "),
+                              HasSubstr("photos, whose labels nobody has checked")));
+  EXPECT_EQ(lines(text.err), 1U);
+  const Json json = shop.done(with({"inspect", "e.toml", "--json"}, own)).json();
+  EXPECT_EQ(json.at("truth_unknown"), true);
+  EXPECT_EQ(json.at("test_labels"), "unchecked");
+  for (const char* key : {"noisy", "wrong_share", "distorted_share"}) {
+    EXPECT_EQ(json.at("clients").at(0).at(key), Json(nullptr)) << key;
+  }
+  const Ended injected = shop.done(with({"inspect", "e.toml"}, kPhotos));
+  EXPECT_THAT(injected.out, HasSubstr("\ninjected: "));
+  EXPECT_EQ(shop.done(with({"inspect", "e.toml", "--json"}, kPhotos)).json().at("only_injected"),
+            true);
+}
+
+TEST(Run, OnUncheckedLabelsSaysWhatIsNotKnown) {
+  if (!can_decode_images()) {
+    GTEST_SKIP() << "built without OpenCV";
+  }
+  const Workshop shop;
+  write_photos(shop / "photos", 2, 10);
+  const Ended ended = shop.done(with({"run", "e.toml", "--set", "noise=[]"}, kPhotos));
+  EXPECT_THAT(ended.err, HasSubstr("\nthe test set is a fifth of "));
+  const Json summary = read_summary(shop / "runs/small");
+  EXPECT_EQ(summary.at("truth_unknown"), true);
+  EXPECT_EQ(summary.at("test_labels"), "unchecked");
+  EXPECT_EQ(summary.at("noise"), Json::parse(R"({"noisy_clients": null, "samples": 16,
+      "wrong_labels": null, "distorted": null})"));
+  shop.done(with({"run", "e.toml", "--quiet", "--out", "noisy"}, kPhotos));
+  EXPECT_EQ(read_summary(shop / "noisy").at("noise").at("only_injected"), true);
+}
+
+// Four turns and one round more.
+const Words kFedCorr{"--set", "method.name=fedcorr",      "--set", "method.iterations=1",
+                     "--set", "method.finetune_rounds=0", "--set", "method.usual_rounds=1"};
+constexpr const char* kOtherRounds =
+    "fedcorr plays 5 rounds (its own schedule: iterations 1 x 4 turns + finetune_rounds 0 + "
+    "usual_rounds 1); rounds = 4 is not used. Set these under [method] to change it\n";
+
+TEST(Run, SaysThatTheMethodHasItsOwnNumberOfRounds) {
+  const Workshop shop;
+  const Ended run = shop.done(with({"run", "e.toml"}, kFedCorr));
+  EXPECT_THAT(run.err, HasSubstr(kOtherRounds));
+  const Json summary = read_summary(shop / "runs/small");
+  EXPECT_EQ(summary.at("rounds"), 5);
+  EXPECT_EQ(summary.at("planned_rounds"), 5);
+  EXPECT_EQ(shop.done(with({"run", "e.toml", "--quiet", "--out", "quiet"}, kFedCorr)).err, "");
+  EXPECT_THAT(shop.done(with({"inspect", "e.toml"}, kFedCorr)).err, HasSubstr(kOtherRounds));
+  EXPECT_EQ(shop.done({"inspect", "e.toml"}).err, "");
+  EXPECT_THAT(
+      shop.done(with({"run", "e.toml", "--out", "same", "--set", "rounds=5"}, kFedCorr)).err,
+      Not(HasSubstr("not used")));
+  EXPECT_THAT(shop.done({"run", "e.toml", "--out", "clc", "--set", "method.name=clc", "--set",
+                         "method.start_rounds=1", "--set", "method.holdout_rounds=0", "--set",
+                         "method.correction_rounds=0"})
+                  .err,
+              HasSubstr("clc plays 1 round (its own schedule: start_rounds 1 + holdout_rounds 0 + "
+                        "correction_rounds 0); rounds = 4 is not used."));
+}
+
+TEST(Run, WithoutARoundsKeyThereIsNothingToSay) {
+  const Workshop shop;
+  std::string text = small_toml();
+  text.erase(text.find("rounds = 4\n"), std::string("rounds = 4\n").size());
+  write_file_whole(shop / "e.toml", text);
+  EXPECT_THAT(shop.done(with({"run", "e.toml"}, kFedCorr)).err, Not(HasSubstr("not used")));
+}
+
+TEST(Sweep, SaysOnceThatAMethodHasItsOwnNumberOfRounds) {
+  const Workshop shop;
+  std::string text = small_toml();
+  text += R"([grid]
+seed = [1, 2]
+[[row]]
+name = "plain"
+[[row]]
+name = "corrected"
+set = { "method.name" = "fedcorr", "method.iterations" = 1, "method.finetune_rounds" = 0, "method.usual_rounds" = 1 }
+)";
+  write_file_whole(shop / "e.toml", text);
+  const std::string err = shop.done({"sweep", "e.toml"}).err;
+  EXPECT_THAT(err, HasSubstr(kOtherRounds));
+  EXPECT_EQ(err.find("not used"), err.rfind("not used")) << "once for both seeds";
+  EXPECT_EQ(shop.done({"sweep", "e.toml", "--quiet", "--out", "quiet"}).err, "");
+}
+
+TEST(Run, ARecallOfNothingIsADash) {
+  const Workshop shop;
+  const Ended run = shop.done(with({"run", "e.toml", "--set", "noise=[]"}, kFedCorr));
+  EXPECT_THAT(run.err, HasSubstr(" R -"));
+  const Json detection = read_summary(shop / "runs/small").at("detection");
+  EXPECT_EQ(detection.at("recall"), Json(nullptr));
+  shop.done({"table", "runs/small", "--metric", "last,precision,recall"});
+  shop.done({"report", "runs/small", "--out", "page.html"});
 }
 
 TEST(Output, HasColoursOnATerminalOnly) {

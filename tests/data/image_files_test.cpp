@@ -52,6 +52,7 @@ TEST(ImageFolder, AFlatFolderIsSplitByTheSeed) {
   const ImageSplit one = scan_image_folder(folder.path(), 1);
   EXPECT_EQ(one.train.size(), 32U);
   EXPECT_EQ(one.test.size(), 8U);
+  EXPECT_TRUE(one.test_drawn);
   EXPECT_EQ(one.train, scan_image_folder(folder.path(), 1).train);
   EXPECT_NE(one.train, scan_image_folder(folder.path(), 2).train);
   EXPECT_TRUE(std::ranges::is_sorted(brief(one.train)));
@@ -72,6 +73,55 @@ TEST(ImageFolder, ReadsTheTinyImageNetLayout) {
   folder.write("val/val_annotations.txt", "val_0.JPEG\tn03\n");
   EXPECT_THAT(error_text([&] { scan_image_folder(folder.path(), 1); }),
               HasSubstr("val_annotations.txt line 1: class 'n03' is not among the training "));
+}
+
+TEST(ImageFolder, AFolderPerClientIsRefused) {
+  const TempFolder folder("images_clients");
+  for (const char* client : {"hospital_a", "hospital_b"}) {
+    for (const char* name : {"train/circle/1.png", "train/square/2.png", "test/circle/3.png"}) {
+      folder.write(std::string(client) + "/" + name, "");
+    }
+  }
+  EXPECT_EQ(error_text([&] { scan_image_folder(folder.path(), 1); }),
+            (folder.path() / "hospital_a").string() +
+                ": not a class folder, it holds no images but folders with images (test, train) | "
+                "expected CLASS/*.png, or train/CLASS/*.png with test/CLASS/*.png; a folder per "
+                "client cannot be read: put the images of all clients together, "
+                "federation.partition deals them out");
+  EXPECT_EQ(scan_image_folder(folder.path() / "hospital_a", 1).train.size(), 2U);
+}
+
+TEST(ImageFolder, ClassFoldersHoldImagesAndNoFoldersOfThem) {
+  const auto scan = [](const std::string& name, const std::vector<std::string>& files) {
+    const TempFolder folder("images_nested_" + name);
+    for (const std::string& file : files) {
+      folder.write(file, "");
+    }
+    return error_text([&] { scan_image_folder(folder.path(), 1); });
+  };
+  EXPECT_THAT(scan("train", {"train/site1/cat/1.png", "train/site1/dog/2.png"}),
+              HasSubstr("train/site1: not a class folder, it holds no images but folders with "
+                        "images (cat, dog)"));
+  EXPECT_THAT(scan("mixed", {"cat/1.png", "cat/more/2.png", "dog/3.png"}),
+              HasSubstr("cat: not a class folder, it holds images and also folders with images "
+                        "(more)"));
+  EXPECT_THAT(scan("test", {"train/cat/1.png", "test/cat/old/2.png"}),
+              HasSubstr("test/cat: not a class folder"));
+  EXPECT_THAT(scan("below_images", {"train/cat/images/old/1.png"}),
+              HasSubstr("cat/images: not a class folder"));
+  EXPECT_THAT(scan("many", {"x/a/1.png", "x/b/1.png", "x/c/1.png", "x/d/1.png"}),
+              HasSubstr("(a, b, c, ...)"));
+}
+
+TEST(ImageFolder, FoldersWithoutImagesAndHiddenOnesInAClassDoNotMatter) {
+  const TempFolder folder("images_beside");
+  folder.write("train/cat/1.png", "");
+  folder.write("train/cat/notes/readme.txt", "");
+  folder.write("train/cat/.thumbnails/1.png", "");
+  folder.write("test/cat/2.png", "");
+  const ImageSplit split = scan_image_folder(folder.path(), 1);
+  EXPECT_THAT(brief(split.train), ElementsAre("1.png 0"));
+  EXPECT_FALSE(split.test_drawn);
 }
 
 TEST(ImageFolder, WrongFoldersAreExplained) {

@@ -255,4 +255,76 @@ TEST_F(ScriptNet, TheTrainedModuleComesBackWithItsNewWeights) {
   EXPECT_EQ(back.attr("mean").toDoubleVector(), std::vector<double>{0.5});
 }
 
+// Makes a module look traced: torch.jit.trace writes a call stack where a script has an expression.
+void mark_traced(torch::jit::Block* block) {
+  const std::string stack = "/home/me/net.py(8): forward\n/home/me/net.py(20): <module>\n";
+  const auto source = std::make_shared<torch::jit::Source>(stack, "/home/me/net.py", 8);
+  for (torch::jit::Node* node : block->nodes()) {
+    node->setSourceRange(torch::jit::SourceRange(source, 0, stack.size()));
+    for (torch::jit::Block* inner : node->blocks()) {
+      mark_traced(inner);
+    }
+  }
+}
+
+fs::path traced(const fs::path& file) {
+  const torch::jit::Module module = torch::jit::load(file.string());
+  for (const torch::jit::Method& method : module.get_methods()) {
+    mark_traced(method.graph()->block());
+  }
+  module.save(file.string());
+  return file;
+}
+
+// The texts with the mode written out, as a trace has it.
+std::string in_mode(std::string text, const char* mode) {
+  for (std::size_t at = text.find("if self.training:"); at != std::string::npos;
+       at = text.find("if self.training:")) {
+    text.erase(at, text.find("x = torch.batch_norm", at) - at);
+  }
+  for (std::size_t at = text.find("self.training"); at != std::string::npos;
+       at = text.find("self.training")) {
+    text.replace(at, std::string("self.training").size(), mode);
+  }
+  return text;
+}
+
+TEST_F(ScriptNet, ATraceThatFixesTheModeIsRefused) {
+  const auto fault_of = [&](const std::string& text, const State& state) {
+    const fs::path file = traced(write(text, state));
+    return error_text([&] { const ScriptModel model(file); });
+  };
+  for (const char* mode : {"True", "False"}) {
+    EXPECT_EQ(fault_of(in_mode(kNormText, mode), norm_state()),
+              (folder_ / "net.pt").string() +
+                  ": it was made with torch.jit.trace, so its batch_norm would stay in the mode of "
+                  "the trace in training and in evaluation | write it in Python with "
+                  "torch.jit.script(model).save(path)");
+    EXPECT_THAT(fault_of(in_mode(kDropoutText, mode), linear_state(kShape)),
+                HasSubstr("so its dropout would stay in the mode"));
+  }
+}
+
+TEST_F(ScriptNet, ATraceWithoutAModeIsTakenWithANotice) {
+  const ScriptModel model(traced(write(kLinearText, linear_state(kShape))));
+  EXPECT_THAT(model.notice(),
+              HasSubstr("net.pt was made with torch.jit.trace: branches and loops"));
+  model.info().make(kShape);
+}
+
+TEST_F(ScriptNet, AModeThatTheAuthorFixedIsTakenWithANotice) {
+  const ScriptModel model(write(in_mode(kDropoutText, "True"), linear_state(kShape)));
+  EXPECT_THAT(model.notice(),
+              HasSubstr("net.pt: the mode of its dropout is a constant, the same in training"));
+}
+
+TEST_F(ScriptNet, OfAScriptedModuleThereIsNothingToSay) {
+  EXPECT_EQ(ScriptModel(write(kLinearText, linear_state(kShape))).notice(), "");
+  EXPECT_EQ(ScriptModel(write(kNormText, norm_state())).notice(), "");
+  EXPECT_EQ(ScriptModel(write(kDropoutText, linear_state(kShape))).notice(), "");
+  std::string text = in_mode(kDropoutText, "True");
+  text.replace(text.find("0.5"), 3, "0.0");
+  EXPECT_EQ(ScriptModel(write(text, linear_state(kShape))).notice(), "") << "drops nothing";
+}
+
 }  // namespace winnow::script_net_test

@@ -72,6 +72,21 @@ TEST(Ledger, TheHashChangesWithOneValue) {
   EXPECT_NE(other.hash(), before);
 }
 
+TEST(Ledger, GivenLabelsStandBeforeTheFirstBlock) {
+  Ledger ledger(1, 10, 2);
+  ledger.add(LedgerClient{1, kGivenLabelsBlock, "given_labels", 1.0, 5, 1, 5, true});
+  ledger.add(LedgerClient{0, 0, "clipfl_labels", 0.0, 0, 0, 5, false});
+  ledger.add(LedgerSample{1, 7, kGivenLabelsBlock, "label", 0, 1, 0});
+  const Ledger read = Ledger::parse(ledger.text(), "ledger.jsonl");
+  EXPECT_EQ(read.clients(), ledger.clients());
+  EXPECT_EQ(read.samples(), ledger.samples());
+  EXPECT_THAT(read.noisy_clients(), ElementsAre(1));
+  EXPECT_THAT(error_text([] {
+                Ledger(1, 10, 2).add(LedgerSample{0, 1, -2, "label", 0, 1, 0});
+              }),
+              HasSubstr("block -2 is out of order"));
+}
+
 TEST(Ledger, RefusesEntriesThatDoNotFit) {
   Ledger ledger = small_ledger();
   EXPECT_THAT(error_text([&] {

@@ -329,4 +329,34 @@ TEST(PartitionPicture, ContradictionsAreRefused) {
             "client 1 of a partition picture has a share of nan, expected 0..1");
 }
 
+TEST(PartitionPicture, WhatIsNotKnownIsNotCounted) {
+  PartitionPicture picture = small();
+  for (ClientPicture& client : picture.clients) {
+    client.true_counts = client.given_counts;
+    client.wrong_share = client.distorted_share = 0.0;
+    client.noisy = false;
+  }
+  picture.truth_known = false;
+  const std::string text = partition_text(picture, 80, false, 10);
+  EXPECT_THAT(text,
+              HasSubstr("\nwhich labels are wrong and which clients are noisy is not known\n"));
+  EXPECT_THAT(text, Not(HasSubstr("0.0%")));
+  EXPECT_THAT(text, HasSubstr("     0        40       -          -  "));
+  const std::string svg = partition_svg(picture);
+  EXPECT_THAT(svg, HasSubstr("; which labels are wrong and which clients are noisy is not known<"));
+  EXPECT_THAT(svg, HasSubstr("by given label"));
+  EXPECT_THAT(svg, Not(HasSubstr("by true label")));
+  EXPECT_THAT(svg, Not(HasSubstr("Noise level")));
+  EXPECT_THAT(svg, Not(HasSubstr("% wrong labels")));
+}
+
+TEST(PartitionPicture, InjectedNoiseOnUncheckedLabelsIsSaidToBeThat) {
+  PartitionPicture picture = small();
+  picture.only_injected = true;
+  EXPECT_THAT(partition_text(picture, 80, false, 10),
+              HasSubstr("\ninjected: 1 noisy client, 10 wrong labels (16.7%), 10 distorted images "
+                        "(16.7%); what was wrong before is not known\n"));
+  EXPECT_THAT(partition_svg(picture), HasSubstr("by label before the noise"));
+}
+
 }  // namespace winnow::partition_picture_test

@@ -9,20 +9,23 @@ using Set = std::set<std::int64_t>;
 TEST(Quality, IdentificationOfTheSpecExample) {
   // spec: label-noise C.7 #10 and metrics: pruned {1,4,9,2}, truth {1,4,5,7}
   const Detection found = detect({1, 4, 9, 2}, {1, 4, 5, 7}, 10);
-  EXPECT_DOUBLE_EQ(found.precision, 0.5);
-  EXPECT_DOUBLE_EQ(found.recall, 0.5);
+  EXPECT_EQ(found.precision, 0.5);
+  EXPECT_EQ(found.recall, 0.5);
   EXPECT_EQ(found.flagged, 4);
   EXPECT_DOUBLE_EQ(found.accuracy, 0.6);
 }
 
-TEST(Quality, EmptySetsAreOneOnlyTogether) {
-  EXPECT_DOUBLE_EQ(detect({}, {}, 5).precision, 1.0);
-  EXPECT_DOUBLE_EQ(detect({}, {}, 5).recall, 1.0);
+TEST(Quality, AShareOfNothingIsNoNumber) {
+  EXPECT_EQ(detect({}, {}, 5).precision, std::nullopt);
+  EXPECT_EQ(detect({}, {}, 5).recall, std::nullopt);
   EXPECT_DOUBLE_EQ(detect({}, {}, 5).accuracy, 1.0);
-  EXPECT_DOUBLE_EQ(detect({}, Set{3}, 5).precision, 0.0);
-  EXPECT_DOUBLE_EQ(detect({}, Set{3}, 5).recall, 0.0);
-  EXPECT_DOUBLE_EQ(detect(Set{3}, {}, 5).precision, 0.0);
-  EXPECT_DOUBLE_EQ(detect(Set{3}, {}, 5).recall, 0.0);
+  EXPECT_EQ(detect({}, Set{3}, 5).precision, std::nullopt);
+  EXPECT_EQ(detect({}, Set{3}, 5).recall, 0.0);
+  EXPECT_EQ(detect(Set{3}, {}, 5).precision, 0.0);
+  EXPECT_EQ(detect(Set{3}, {}, 5).recall, std::nullopt);
+  EXPECT_EQ(to_json(detect(Set{3}, {}, 5)),
+            Json::parse(R"({"flagged": 1, "precision": 0.0, "recall": null, "accuracy": 0.8})"));
+  EXPECT_EQ(to_json(detect({}, Set{3}, 5)).at("precision"), Json(nullptr));
 }
 
 TEST(Quality, NoiseLevelErrorIsTheMeanDistance) {

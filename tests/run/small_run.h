@@ -15,6 +15,7 @@
 
 #include "testing/support.h"
 #include "winnow/base/files.h"
+#include "winnow/base/png.h"
 #include "winnow/base/text.h"
 #include "winnow/method/fedavg/fedavg.h"
 #include "winnow/run/experiment.h"
@@ -48,6 +49,21 @@ class TestFolder {
  private:
   std::filesystem::path path_;
 };
+
+// Grey images of 8x8 as ROOT/CLASS/NUMBER.png, in classes "a", "b", ...
+inline void write_photos(const std::filesystem::path& root, int classes, int images) {
+  for (int label = 0; label < classes; ++label) {
+    const std::filesystem::path folder = root / std::string(1, static_cast<char>('a' + label));
+    std::filesystem::create_directories(folder);
+    for (int i = 0; i < images; ++i) {
+      std::vector<std::uint8_t> pixels(64);
+      for (std::size_t p = 0; p < pixels.size(); ++p) {
+        pixels[p] = static_cast<std::uint8_t>(60 * label + 3 * i + static_cast<int>(p));
+      }
+      write_file_whole(folder / (std::to_string(10 + i) + ".png"), encode_png(pixels, 8, 8, 1));
+    }
+  }
+}
 
 inline const char* small_toml() {
   return R"(name = "small"

@@ -233,6 +233,10 @@ TEST(TensorBoard, WhatWasNotMeasuredIsLeftOut) {
   EXPECT_THAT(events[0].scalars,
               UnorderedElementsAre(Pair("participations", 7), Pair("detection_precision", 0.5),
                                    Pair("detection_recall", 1)));
+  const Json undefined{
+      {"round", 1}, {"seconds", 0.0}, {"detection", {{"precision", 0.0}, {"recall", nullptr}}}};
+  EXPECT_THAT(parse_file(tensorboard_round(undefined)).at(0).scalars,
+              UnorderedElementsAre(Pair("detection_precision", 0)));
   // A note that happens to have the name is no measurement.
   const Json noted{{"round", 1}, {"seconds", 0.0}, {"detection", "off"}, {"label_recall", "none"}};
   EXPECT_THAT(parse_file(tensorboard_round(noted)).at(0).scalars, SizeIs(0));

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "run/small_run.h"
+#include "winnow/data/image_files.h"
+#include "winnow/run/judge.h"
 #include "winnow/run/session.h"
 
 namespace winnow::world_test {
@@ -87,6 +90,128 @@ TEST(World, ClientsWithoutSamplesAreSkipped) {
   const Session::Played played = session.play();
   EXPECT_EQ(played.notes.at("clients"), Json::array({5}));
   EXPECT_EQ(played.record.traffic.participations, 1);
+}
+
+// A file with a wrong label for every fifth of the first 300 samples of the small experiment.
+std::filesystem::path write_given(const TestFolder& folder) {
+  const World clean = make_world(small("fedavg", "[]"));
+  std::string text;
+  for (std::size_t i = 0; i < clean.data.train.labels.size(); ++i) {
+    const bool wrong = i < 300 && i % 5 == 0;
+    text += std::to_string((clean.data.train.labels[i] + (wrong ? 1 : 0)) % 4) + "\n";
+  }
+  write_file_whole(folder / "given.csv", text);
+  return folder / "given.csv";
+}
+
+TEST(World, GivenLabelsCountAsNoiseJustAsHumanLabelsDo) {
+  const TestFolder folder;
+  const std::string file = write_given(folder).string();
+  Experiment given = small("fedavg", "[]");
+  given.data.given_labels = file;
+  Experiment human = small("fedavg", "[]");
+  human.noise = {LabelNoise::parse({{"name", "human_labels"}, {"file", file}})};
+  // Few samples each, so that some clients hold right labels alone.
+  for (Experiment* experiment : {&given, &human}) {
+    experiment->federation.clients = 60;
+  }
+  const World one = make_world(given);
+  const World other = make_world(human);
+  EXPECT_FALSE(one.ledger.noisy_clients().empty());
+  EXPECT_LT(one.ledger.noisy_clients().size(), 60U);
+  EXPECT_EQ(one.ledger.noisy_clients(), other.ledger.noisy_clients());
+  ASSERT_EQ(one.ledger.samples().size(), 60U);
+  for (std::size_t i = 0; i < 60; ++i) {
+    LedgerSample entry = one.ledger.samples()[i];
+    EXPECT_EQ(entry.block, kGivenLabelsBlock);
+    entry.block = 0;
+    EXPECT_EQ(entry, other.ledger.samples().at(i));
+  }
+  ASSERT_EQ(one.ledger.clients().size(), other.ledger.clients().size());
+  for (std::size_t i = 0; i < one.ledger.clients().size(); ++i) {
+    LedgerClient entry = one.ledger.clients()[i];
+    EXPECT_EQ(entry.name, "given_labels");
+    entry.name = "human_labels";
+    entry.block = 0;
+    EXPECT_EQ(entry, other.ledger.clients()[i]);
+  }
+  const Findings findings{.flagged = std::vector<std::int64_t>{0, 1}};
+  EXPECT_EQ(judge(one, findings, {}), judge(other, findings, {}));
+}
+
+TEST(World, GivenLabelsAndHumanLabelsTrainTheSameModel) {
+  const TestFolder folder;
+  Experiment given = small("fedavg", "[]");
+  given.data.given_labels = write_given(folder).string();
+  Experiment human = small("fedavg", "[]");
+  human.noise = {LabelNoise::parse({{"name", "human_labels"}, {"file", given.data.given_labels}})};
+  Session one(given, builtin_methods(), on_cpu(), nullptr);
+  Session other(human, builtin_methods(), on_cpu(), nullptr);
+  EXPECT_EQ(one.play().record.hash, other.play().record.hash);
+}
+
+TEST(World, NoiseAfterGivenLabelsStartsFromThem) {
+  const TestFolder folder;
+  Experiment experiment = small("fedavg", kBoth);
+  experiment.data.given_labels = write_given(folder).string();
+  const World world = make_world(experiment);
+  EXPECT_EQ(world.ledger.samples().front().block, kGivenLabelsBlock);
+  EXPECT_EQ(world.ledger.samples().back().block, 1);
+  EXPECT_EQ(Ledger::parse(world.ledger.text(), "ledger").hash(), world.ledger.hash());
+}
+
+// Twenty photographs over two clients.
+Experiment of_photos(const TestFolder& folder, const Json& more = Json::object()) {
+  write_photos(folder / "photos", 2, 10);
+  Json tree = Json::parse(R"({"rounds": 1, "federation": {"clients": 2, "fraction": 1},
+      "data": {"name": "image-folder", "image_size": 8}, "model": {"resize": 16}})");
+  tree["data"]["path"] = (folder / "photos").string();
+  tree.merge_patch(more);
+  return parse_experiment(tree, builtin_methods());
+}
+
+TEST(World, OfUncheckedLabelsOnlyWhatIsInjectedIsKnown) {
+  if (!can_decode_images()) {
+    GTEST_SKIP() << "built without OpenCV";
+  }
+  const TestFolder folder;
+  const World found = make_world(of_photos(folder));
+  EXPECT_FALSE(found.truth_known);
+  EXPECT_FALSE(found.only_injected);
+  EXPECT_TRUE(found.test_unchecked) << "it is a fifth of the same folder";
+  const World noisy = make_world(of_photos(folder, {{"noise", {{{"name", "clipfl_labels"}}}}}));
+  EXPECT_TRUE(noisy.truth_known);
+  EXPECT_TRUE(noisy.only_injected);
+  EXPECT_TRUE(noisy.test_unchecked);
+  // Who says what the clients see instead vouches for the labels of the folder.
+  write_file_whole(folder / "given.txt", "0\n0\n0\n0\n0\n0\n0\n0\n1\n1\n1\n1\n1\n1\n1\n1\n");
+  const Json file = (folder / "given.txt").string();
+  for (const Json& more : {Json{{"data", {{"given_labels", file}}}},
+                           Json{{"noise", {{{"name", "human_labels"}, {"file", file}}}}}}) {
+    const World given = make_world(of_photos(folder, more));
+    EXPECT_TRUE(given.truth_known) << more;
+    EXPECT_FALSE(given.only_injected) << more;
+    EXPECT_FALSE(given.test_unchecked) << more;
+  }
+  const World held =
+      make_world(of_photos(folder, {{"validation", {{"source", "split"}, {"share", 0.5}}}}));
+  EXPECT_TRUE(held.validation_unchecked);
+  EXPECT_FALSE(found.validation_unchecked);
+  EXPECT_FALSE(make_world(small("fedavg", "[]")).test_unchecked);
+}
+
+TEST(World, ATestFolderOfItsOwnIsTakenAsChecked) {
+  if (!can_decode_images()) {
+    GTEST_SKIP() << "built without OpenCV";
+  }
+  const TestFolder folder;
+  write_photos(folder / "photos" / "train", 2, 10);
+  write_photos(folder / "photos" / "test", 2, 2);
+  Json data{{"name", "image-folder"}, {"image_size", 8}, {"path", (folder / "photos").string()}};
+  const World world = make_world(
+      parse_experiment({{"data", data}, {"federation", {{"clients", 2}}}}, builtin_methods()));
+  EXPECT_FALSE(world.truth_known);
+  EXPECT_FALSE(world.test_unchecked);
 }
 
 TEST(World, NoiseTouchesTrainingDataOnly) {

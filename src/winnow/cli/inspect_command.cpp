@@ -13,6 +13,7 @@
 #include "winnow/report/contact_sheet.h"
 #include "winnow/report/partition_picture.h"
 #include "winnow/run/census.h"
+#include "winnow/run/notices.h"
 
 namespace winnow {
 namespace {
@@ -123,6 +124,11 @@ void add_inspect_command(CLI::App& app, Program& program) {
     } else {
       fmt::print("{}", partition_text(picture, terminal_width(), use_colour(),
                                       flags->all ? picture.clients.size() : kClientsShown));
+    }
+    std::vector<std::string> notices = label_notices(experiment, world);
+    notices.push_back(rounds_notice(experiment, program.registry));
+    for (const std::string& notice : notices) {
+      tell(notice.empty() ? "" : notice + "\n");
     }
     if (!flags->out.empty()) {
       write_pictures(flags->out, experiment, picture);

@@ -35,12 +35,17 @@ std::string note_text(const Json& notes) {
   return text;
 }
 
+// A share of nothing is null.
+std::string share_text(const Json& share) {
+  return share.is_number() ? fmt::format("{:.2f}", share.get<double>()) : "-";
+}
+
 // How right the method is, as far as it claims anything.
 std::string quality_text(const Session::Played& played) {
   std::string text;
   if (const auto found = played.quality.find("detection"); found != played.quality.end()) {
-    text += fmt::format("  detection P {:.2f} R {:.2f}", found->at("precision").get<double>(),
-                        found->at("recall").get<double>());
+    text += fmt::format("  detection P {} R {}", share_text(found->at("precision")),
+                        share_text(found->at("recall")));
   }
   if (played.record.label_precision) {
     text += fmt::format("  labels P {:.2f} R {:.2f}", *played.record.label_precision,
@@ -73,6 +78,9 @@ void Progress::started(const Session& session) {
   if (const auto& fresh = session.weight_source().left_fresh; !fresh.empty()) {
     tell(fmt::format("model.weights is for other classes: {} start fresh\n",
                      fmt::join(fresh, " and ")));
+  }
+  for (const std::string& notice : session.notices()) {
+    tell(fmt::format("{}\n", notice));
   }
   if (first_round_ > 0) {
     tell(fmt::format("continuing after round {}\n", first_round_));

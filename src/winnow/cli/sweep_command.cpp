@@ -8,6 +8,7 @@
 #include <csignal>
 #include <fstream>
 #include <list>
+#include <set>
 #include <thread>
 
 #include "winnow/base/error.h"
@@ -19,6 +20,7 @@
 #include "winnow/cli/progress.h"
 #include "winnow/cli/signals.h"
 #include "winnow/report/table.h"
+#include "winnow/run/notices.h"
 #include "winnow/run/runner.h"
 #include "winnow/run/sweep.h"
 #include "winnow/run/toml.h"
@@ -310,6 +312,17 @@ void check_paper_metric(const Sweep& sweep) {
   }
 }
 
+// The runs themselves are quiet, and many say the same.
+void tell_rounds(const Sweep& sweep, const std::string& only, const Registry& registry) {
+  std::set<std::string> told;
+  for (const SweepRun& run : sweep.runs) {
+    const std::string notice = rounds_notice(run.experiment, registry);
+    if (!notice.empty() && run.id.find(only) != std::string::npos && told.insert(notice).second) {
+      tell(notice + "\n");
+    }
+  }
+}
+
 void sweep(const SweepFlags& flags, Program& program) {
   const Sweep sweep = load_sweep(flags.file, flags.overrides.overrides(), program.registry);
   check_paper_metric(sweep);
@@ -328,6 +341,9 @@ void sweep(const SweepFlags& flags, Program& program) {
   fs::create_directories(directory / "experiments", failed);
   fs::create_directories(directory / "logs", failed);
   write_sweep_index(directory, sweep);
+  if (!flags.runtime.quiet) {
+    tell_rounds(sweep, flags.only, program.registry);
+  }
   execution.execute(stop_on_signals());
   execution.report(sweep);
   program.exit_code = execution.interrupted()     ? kExitInterrupted

@@ -141,6 +141,7 @@ Loaded load_images(const DataSetInfo& info, const fs::path& place, const DataOpt
   loaded.train_total = static_cast<std::int64_t>(split.train.size());
   loaded.set.train = decode(split.train, options.train_limit);
   loaded.set.test = decode(split.test, options.test_limit);
+  loaded.set.test_drawn = split.test_drawn;
   loaded.set.class_names = split.class_names;
   loaded.set.classes = static_cast<std::int64_t>(split.class_names.size());
   return loaded;

@@ -36,7 +36,8 @@ struct DataSet {
   std::int64_t classes = 0;
   std::vector<std::string> class_names;  // as many as classes
   Normalisation normalisation;
-  bool augment = false;  // padded random crop and flip in training, by default
+  bool test_drawn = false;  // the test part was drawn from the same files as the training part
+  bool augment = false;     // padded random crop and flip in training, by default
 
   std::int64_t channels() const { return train.images.size(1); }
   std::int64_t height() const { return train.images.size(2); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kMostClasses = 100'000;
 constexpr std::int64_t kClothingClasses = 14;
 constexpr std::int64_t kMiniWebVisionClasses = 50;
+constexpr const char* kImages = "images";  // Tiny-ImageNet has one in every class folder
 
 [[noreturn]] void reject(const std::string& what, const std::string& hint = "") {
   throw Error(ErrorKind::data, what, hint);
@@ -52,14 +54,54 @@ std::vector<std::string> folder_names(const fs::path& folder) {
   return names;
 }
 
-void add_class_images(const fs::path& folder, std::int64_t label,
-                      std::vector<ImageEntry>& entries) {
+constexpr const char* kFolderLayout =
+    "expected CLASS/*.png, or train/CLASS/*.png with test/CLASS/*.png";
+
+std::vector<fs::path> images_in(const fs::path& folder) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.is_regular_file() && is_image_name(entry.path())) {
       files.push_back(entry.path());
     }
   }
+  return files;
+}
+
+bool holds_images(const fs::path& folder) {
+  return std::ranges::any_of(fs::recursive_directory_iterator(folder), [](const auto& entry) {
+    return entry.is_regular_file() && is_image_name(entry.path());
+  });
+}
+
+// A class has no classes or clients inside: read as one, train and test images would mix.
+void check_no_folders_of_images(const fs::path& folder, bool has_images) {
+  std::vector<std::string> nested;
+  for (const std::string& name : folder_names(folder)) {
+    if (name != kImages && holds_images(folder / name)) {
+      nested.push_back(name);
+    }
+  }
+  if (!nested.empty()) {
+    constexpr std::size_t kNamed = 3;
+    reject(fmt::format("{}: not a class folder, it holds {}folders with images ({}{})",
+                       folder.string(), has_images ? "images and also " : "no images but ",
+                       join(std::span(nested).first(std::min(kNamed, nested.size())), ", "),
+                       nested.size() > kNamed ? ", ..." : ""),
+           fmt::format("{}; a folder per client cannot be read: put the images of all clients "
+                       "together, federation.partition deals them out",
+                       kFolderLayout));
+  }
+}
+
+void add_class_images(const fs::path& folder, std::int64_t label,
+                      std::vector<ImageEntry>& entries) {
+  std::vector<fs::path> files = images_in(folder);
+  if (fs::is_directory(folder / kImages)) {
+    const std::vector<fs::path> more = images_in(folder / kImages);
+    files.insert(files.end(), more.begin(), more.end());
+    check_no_folders_of_images(folder / kImages, !more.empty());
+  }
+  check_no_folders_of_images(folder, !files.empty());
   if (files.empty()) {
     reject(fmt::format("{}: no PNG or JPEG image in this class folder", folder.string()),
            "every folder beside the classes counts as a class; remove empty ones");
@@ -99,7 +141,7 @@ std::vector<ImageEntry> scan_annotations(const fs::path& file,
     if (cells.size() < 2) {
       reject(fmt::format("{}: expected 'file<TAB>class'", where));
     }
-    entries.push_back({file.parent_path() / "images" / cells[0],
+    entries.push_back({file.parent_path() / kImages / cells[0],
                        class_number(class_names, std::string(trim(cells[1])), where)});
   });
   return entries;
@@ -119,6 +161,7 @@ void split_off_test(ImageSplit& split, const fs::path& source, std::uint64_t see
   for (std::int64_t i = 0; i < kept; ++i) {
     in_train[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])] = true;
   }
+  split.test_drawn = true;
   std::vector<ImageEntry> all;
   all.swap(split.train);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -210,8 +253,7 @@ ImageSplit scan_image_folder(const fs::path& root, std::uint64_t seed) {
   ImageSplit split;
   split.class_names = folder_names(train);
   if (split.class_names.empty()) {
-    reject(fmt::format("{}: no class folders", train.string()),
-           "expected CLASS/*.png, or train/CLASS/*.png with test/CLASS/*.png");
+    reject(fmt::format("{}: no class folders", train.string()), kFolderLayout);
   }
   split.train = scan_classes(train, split.class_names);
   if (has_train && fs::exists(root / "val" / "val_annotations.txt")) {

@@ -15,9 +15,12 @@ struct ImageSplit {
   std::vector<ImageEntry> train;
   std::vector<ImageEntry> test;
   std::vector<std::string> class_names;
+  bool test_drawn = false;  // from the same files, as there is no test part of its own
 };
 
-// One folder per class, classes and files in the order of their names, found at any depth:
+// One folder per class, classes and files in the order of their names. Images lie in the class
+// folder itself or in a folder `images` there; other folders of images inside are refused, as what
+// looks like a class is then a client or a part of the set.
 //   ROOT/train/CLASS/* with ROOT/test/CLASS/* or ROOT/val/CLASS/*
 //   ROOT/train/CLASS/* with ROOT/val/val_annotations.txt and ROOT/val/images/* (Tiny-ImageNet)
 //   ROOT/CLASS/* or ROOT/train/CLASS/* alone: 80 % train, 20 % test, drawn from `seed`

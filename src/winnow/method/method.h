@@ -78,6 +78,8 @@ class Method {
   virtual void check(const Setting& /*setting*/) const {}
   // How many rounds the run has; most methods take the experiment's number.
   virtual std::int64_t rounds(const Setting& setting) const { return setting.rounds; }
+  // Where it has a number of its own: how it comes about, by the parameters that decide it.
+  virtual std::string schedule(const Setting& /*setting*/) const { return {}; }
   // Names of the networks of clients 0, 1, 2, ..., taken round and round; none: all have the
   // experiment's. They see images of the size the experiment's network does.
   virtual std::vector<std::string> networks() const { return {}; }

@@ -22,6 +22,7 @@
 #include "winnow/base/files.h"
 #include "winnow/base/text.h"
 #include "winnow/model/script_export.h"
+#include "winnow/model/script_trace.h"
 
 namespace winnow {
 namespace {
@@ -120,6 +121,30 @@ std::vector<Held> held_tensors(const Module& module, const std::string& file) {
     }
   }
   return held;
+}
+
+// Refuses a module whose layers a trace has fixed; returns what else is to be said of it.
+std::string check_trace(const Module& module, const std::string& file) {
+  const TraceFindings found = find_traces(module);
+  if (!found.fixed_by_trace.empty()) {
+    refuse(file,
+           fmt::format("it was made with torch.jit.trace, so its {} would stay in the mode of the "
+                       "trace in training and in evaluation",
+                       join(found.fixed_by_trace, " and ")),
+           "write it in Python with torch.jit.script(model).save(path)");
+  }
+  if (found.traced) {
+    return fmt::format(
+        "{} was made with torch.jit.trace: branches and loops of its Python code are fixed as they "
+        "went in the trace; torch.jit.script keeps them",
+        file);
+  }
+  if (!found.fixed_in_code.empty()) {
+    return fmt::format(
+        "{}: the mode of its {} is a constant, the same in training and in evaluation", file,
+        join(found.fixed_in_code, " and "));
+  }
+  return "";
 }
 
 Init values_of(const at::Tensor& tensor) {
@@ -362,6 +387,7 @@ ScriptModel::ScriptModel(const std::filesystem::path& file)
     refuse(file_, "the module has no forward", "");
   }
   held_tensors(*module_, file_);
+  notice_ = check_trace(*module_, file_);
 }
 
 NetInfo ScriptModel::info() const {

@@ -36,7 +36,8 @@ inline constexpr const char* kTorchScriptSummary =
 class ScriptModel {
  public:
   // Throws Error: of kind data when the file cannot be read, of kind experiment when it is not
-  // TorchScript, has no parameters, or has tensors that cannot be trained here.
+  // TorchScript, has no parameters, has tensors that cannot be trained here, or was traced with
+  // layers that then stay in the mode of the trace.
   explicit ScriptModel(const std::filesystem::path& file);
 
   // An entry like those of zoo(). Its make() throws Error(kind experiment) when the module cannot
@@ -47,6 +48,9 @@ class ScriptModel {
   // Net::features() throws Error(kind experiment) that says what is missing.
   NetInfo info() const;
 
+  // What the user should know about the file, in one line; mostly "".
+  const std::string& notice() const { return notice_; }
+
   // The bytes of a TorchScript file: the module with the weights of `state`, in eval mode, with
   // attributes `mean` and `std` unless it has its own.
   std::string trained(const State& state, const Normalisation& input) const;
@@ -55,6 +59,7 @@ class ScriptModel {
   std::string file_;
   std::shared_ptr<const std::string> bytes_;
   std::shared_ptr<const torch::jit::Module> module_;
+  std::string notice_;
 };
 
 }  // namespace winnow

@@ -131,38 +131,45 @@ void check_given(const LabelNoiseInput& input, const GivenLabels& given) {
   }
 }
 
-// Corrupts one client and records what changed.
-void corrupt_client(const ClientNoise& noise, const std::string& name, const LabelNoiseInput& input,
-                    std::vector<std::int64_t>& labels, Ledger& ledger) {
-  const auto block = static_cast<std::int64_t>(input.block);
-  const auto& samples = input.assign[static_cast<std::size_t>(noise.client)];
-  const std::vector<std::int64_t> before = labels;
-  std::int64_t picked = 0;
-  if (noise.corrupt) {
-    Stream stream(input.seed, "noise", input.block, noise.client);
-    picked = noise.corrupt(samples, labels, stream);
-  }
+// Records how a client's labels changed. Of `entry` all but wrong and samples is filled in; `noisy`
+// says whether the client counts as noisy even if no label is wrong.
+void record_client(LedgerClient entry, const LabelNoiseInput& input,
+                   const std::vector<std::int64_t>& before, const std::vector<std::int64_t>& labels,
+                   Ledger& ledger) {
+  const auto& samples = input.assign[static_cast<std::size_t>(entry.client)];
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] != before[i]) {
-      ledger.add(LedgerSample{.client = noise.client,
+      ledger.add(LedgerSample{.client = entry.client,
                               .sample = samples[i],
-                              .block = block,
+                              .block = entry.block,
                               .kind = "label",
                               .from = before[i],
                               .to = labels[i],
                               .severity = 0});
     }
   }
-  const std::int64_t wrong =
-      std::ranges::count(wrong_labels(labels, samples, input.true_labels), true);
-  ledger.add(LedgerClient{.client = noise.client,
-                          .block = block,
-                          .name = name,
-                          .level = noise.level,
-                          .picked = picked,
-                          .wrong = wrong,
-                          .samples = static_cast<std::int64_t>(samples.size()),
-                          .noisy = noise.chosen || wrong > 0});
+  entry.wrong = std::ranges::count(wrong_labels(labels, samples, input.true_labels), true);
+  entry.samples = static_cast<std::int64_t>(samples.size());
+  entry.noisy = entry.noisy || entry.wrong > 0;
+  ledger.add(std::move(entry));
+}
+
+// Corrupts one client and records what changed.
+void corrupt_client(const ClientNoise& noise, const std::string& name, const LabelNoiseInput& input,
+                    std::vector<std::int64_t>& labels, Ledger& ledger) {
+  const std::vector<std::int64_t> before = labels;
+  std::int64_t picked = 0;
+  if (noise.corrupt) {
+    Stream stream(input.seed, "noise", input.block, noise.client);
+    picked = noise.corrupt(input.assign[static_cast<std::size_t>(noise.client)], labels, stream);
+  }
+  record_client({.client = noise.client,
+                 .block = static_cast<std::int64_t>(input.block),
+                 .name = name,
+                 .level = noise.level,
+                 .picked = picked,
+                 .noisy = noise.chosen},
+                input, before, labels, ledger);
 }
 
 }  // namespace
@@ -178,6 +185,18 @@ GivenLabels labels_of_clients(const Assignment& assign, std::span<const std::int
     }
   }
   return given;
+}
+
+void record_given_labels(const LabelNoiseInput& input, const GivenLabels& given, Ledger& ledger) {
+  const GivenLabels truth = labels_of_clients(input.assign, input.true_labels);
+  for (std::size_t client = 0; client < given.size(); ++client) {
+    record_client({.client = static_cast<std::int64_t>(client),
+                   .block = kGivenLabelsBlock,
+                   .name = "given_labels",
+                   .level = 1.0,
+                   .picked = static_cast<std::int64_t>(given[client].size())},
+                  input, truth[client], given[client], ledger);
+  }
 }
 
 const std::vector<LabelNoiseInfo>& label_noises() {

@@ -90,6 +90,10 @@ struct LabelNoiseInput {
   std::uint64_t block = 0;  // position of the block in the experiment
 };
 
+// Records in the ledger what data.given_labels put on the clients: to be called before any block,
+// with `given` as the clients got it.
+void record_given_labels(const LabelNoiseInput& input, const GivenLabels& given, Ledger& ledger);
+
 // One label noise block of an experiment.
 class LabelNoise {
  public:

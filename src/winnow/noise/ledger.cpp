@@ -111,7 +111,7 @@ class LedgerLine {
 LedgerClient read_client(LedgerLine& line) {
   LedgerClient entry;
   entry.client = line.whole("client");
-  entry.block = line.whole("block");
+  entry.block = line.whole("block", kGivenLabelsBlock);
   entry.name = line.word("name");
   entry.level = line.number("level");
   entry.picked = line.whole("picked");
@@ -126,7 +126,7 @@ LedgerSample read_sample(LedgerLine& line) {
   LedgerSample entry;
   entry.sample = line.whole("sample");
   entry.client = line.whole("client");
-  entry.block = line.whole("block");
+  entry.block = line.whole("block", kGivenLabelsBlock);
   entry.kind = line.word("kind");
   if (line.has("from") || line.has("to")) {
     entry.from = line.whole("from");
@@ -179,7 +179,8 @@ std::string Ledger::misfit(const LedgerClient& entry) const {
   if (!std::isfinite(entry.level)) {
     return fmt::format("the level of client {} is not a number", entry.client);
   }
-  if (entry.block < 0 || (!clients_.empty() && entry.block < clients_.back().block)) {
+  if (entry.block < kGivenLabelsBlock ||
+      (!clients_.empty() && entry.block < clients_.back().block)) {
     return fmt::format("block {} is out of order", entry.block);
   }
   return "";
@@ -195,7 +196,8 @@ std::string Ledger::misfit(const LedgerSample& entry) const {
   if ((entry.from < 0) != (entry.to < 0)) {
     return fmt::format("sample {} has only one of the old and the new label", entry.sample);
   }
-  if (entry.block < 0 || (!entries_.empty() && entry.block < entries_.back().block)) {
+  if (entry.block < kGivenLabelsBlock ||
+      (!entries_.empty() && entry.block < entries_.back().block)) {
     return fmt::format("block {} is out of order", entry.block);
   }
   return "";

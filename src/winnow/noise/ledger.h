@@ -12,10 +12,13 @@
 
 namespace winnow {
 
+// Where data.given_labels stands among the blocks: before the first.
+inline constexpr std::int64_t kGivenLabelsBlock = -1;
+
 // What one noise block did to one client.
 struct LedgerClient {
   std::int64_t client = 0;
-  std::int64_t block = 0;    // position of the block in the experiment
+  std::int64_t block = 0;    // position of the block in the experiment, or kGivenLabelsBlock
   std::string name;          // of the block
   double level = 0.0;        // intended share of corrupted samples
   std::int64_t picked = 0;   // samples the block chose, changed or not
@@ -58,8 +61,9 @@ class Ledger {
   const std::vector<LedgerClient>& clients() const { return clients_; }
   const std::vector<LedgerSample>& samples() const { return entries_; }
 
-  // True when some block made the client noisy: it was chosen as noisy (FedCorr's s_k = 1), or at
-  // least one of its labels was wrong after the block. spec: metrics, client identification
+  // True when some block, or data.given_labels, made the client noisy: it was chosen as noisy
+  // (FedCorr's s_k = 1), or at least one of its labels was wrong or one of its images distorted
+  // after the block. spec: metrics, client identification
   bool is_noisy(std::int64_t client) const { return noisy_.contains(client); }
   const std::set<std::int64_t>& noisy_clients() const { return noisy_; }
 

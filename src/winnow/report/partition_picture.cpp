@@ -188,11 +188,16 @@ std::string who_holds_what(const PartitionPicture& picture, const Totals& totals
                      counted(totals.samples, "sample"), totals.least, totals.most);
 }
 
-std::string how_noisy(const Totals& totals) {
-  return fmt::format("{}, {} ({:.1f}%), {} ({:.1f}%)", counted(totals.noisy, "noisy client"),
-                     counted(totals.wrong, "wrong label"), totals.percent(totals.wrong),
-                     counted(totals.distorted, "distorted image"),
-                     totals.percent(totals.distorted));
+std::string how_noisy(const PartitionPicture& picture, const Totals& totals) {
+  if (!picture.truth_known) {
+    return "which labels are wrong and which clients are noisy is not known";
+  }
+  const std::string counts =
+      fmt::format("{}, {} ({:.1f}%), {} ({:.1f}%)", counted(totals.noisy, "noisy client"),
+                  counted(totals.wrong, "wrong label"), totals.percent(totals.wrong),
+                  counted(totals.distorted, "distorted image"), totals.percent(totals.distorted));
+  return picture.only_injected ? "injected: " + counts + "; what was wrong before is not known"
+                               : counts;
 }
 
 // `most` numbers of 0..count-1, evenly spread from the first to the last; all when they are fewer.
@@ -293,7 +298,12 @@ void add_frame(std::string& out, const Panel& panel, std::string_view heading,
       kLeft + kPlotWidth / 2.0, panel.bottom() + 35.0);
 }
 
-void add_tooltip(std::string& out, std::size_t id, const ClientPicture& client) {
+void add_tooltip(std::string& out, std::size_t id, const PartitionPicture& picture) {
+  const ClientPicture& client = picture.clients[id];
+  if (!picture.truth_known) {
+    add(out, "<title>client {}: {}</title>\n", id, counted(client.samples, "sample"));
+    return;
+  }
   add(out, "<title>client {}: {}, {:.1f}% wrong labels, {:.1f}% distorted images{}</title>\n", id,
       counted(client.samples, "sample"), 100.0 * client.wrong_share, 100.0 * client.distorted_share,
       client.noisy ? ", noisy" : "");
@@ -301,13 +311,14 @@ void add_tooltip(std::string& out, std::size_t id, const ClientPicture& client) 
 
 // The classes of every client as one stacked bar each.
 void add_classes(std::string& out, const Panel& panel, const PartitionPicture& picture,
-                 std::vector<std::int64_t> ClientPicture::*counts, std::string_view name) {
-  add_frame(out, panel, fmt::format("Samples of each class, by {} label", name), "samples");
+                 std::vector<std::int64_t> ClientPicture::*counts, std::string_view name,
+                 std::string_view label) {
+  add_frame(out, panel, fmt::format("Samples of each class, by {}", label), "samples");
   add(out, "<g id=\"{}-labels\" shape-rendering=\"crispEdges\">\n", name);
   for (std::size_t place = 0; place < panel.shown.size(); ++place) {
     const ClientPicture& client = picture.clients[panel.shown[place]];
     out += "<g>";
-    add_tooltip(out, panel.shown[place], client);
+    add_tooltip(out, panel.shown[place], picture);
     std::int64_t below = 0;
     for (std::size_t c = 0; c < picture.class_names.size(); ++c) {
       const std::int64_t count = (client.*counts)[c];
@@ -356,7 +367,7 @@ void add_noise(std::string& out, const Panel& panel, const PartitionPicture& pic
     const ClientPicture& client = picture.clients[panel.shown[place]];
     const double x = panel.middle(place);
     out += "<g>";
-    add_tooltip(out, panel.shown[place], client);
+    add_tooltip(out, panel.shown[place], picture);
     if (client.wrong_share > 0.0) {
       const double top = panel.y(100.0 * client.wrong_share);
       add_rect(out, x - panel.bar() / 2.0, top, panel.bar(), panel.bottom() - top,
@@ -493,12 +504,21 @@ std::string partition_svg(const PartitionPicture& picture) {
     add(body, "<text x=\"{}\" y=\"70\" font-size=\"13\" fill=\"#444\">{}</text>\n", kLeft, note);
   }
   const double first = add_legend(body, picture, note.empty() ? 68.0 : 86.0) + 14.0;
-  const Panel by_true{first, 220.0, whole_axis(most), shown};
-  const Panel by_given{by_true.end(), 220.0, by_true.axis, shown};
-  const Panel levels{by_given.end(), 150.0, whole_axis(noise), shown};
-  add_classes(body, by_true, picture, &ClientPicture::true_counts, "true");
-  add_classes(body, by_given, picture, &ClientPicture::given_counts, "given");
-  add_noise(body, levels, picture);
+  double end = first;
+  const auto panel = [&](double height, const Axis& axis) {
+    const Panel next{end, height, axis, shown};
+    end = next.end();
+    return next;
+  };
+  if (picture.truth_known) {
+    add_classes(body, panel(220.0, whole_axis(most)), picture, &ClientPicture::true_counts, "true",
+                picture.only_injected ? "label before the noise" : "true label");
+  }
+  add_classes(body, panel(220.0, whole_axis(most)), picture, &ClientPicture::given_counts, "given",
+              "given label");
+  if (picture.truth_known) {
+    add_noise(body, panel(150.0, whole_axis(noise)), picture);
+  }
 
   std::string svg;
   add(svg,
@@ -507,8 +527,8 @@ std::string partition_svg(const PartitionPicture& picture) {
       "<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
       "<text x=\"{3}\" y=\"30\" font-size=\"18\" font-weight=\"bold\">{2}</text>\n"
       "<text id=\"totals\" x=\"{3}\" y=\"51\" font-size=\"13\" fill=\"#444\">{4}</text>\n",
-      kWidth, levels.end(), escaped(picture.title), kLeft,
-      who_holds_what(picture, totals) + "; " + how_noisy(totals));
+      kWidth, end, escaped(picture.title), kLeft,
+      who_holds_what(picture, totals) + "; " + how_noisy(picture, totals));
   return svg + body + "</svg>\n";
 }
 
@@ -524,16 +544,19 @@ std::string partition_text(const PartitionPicture& picture, int width, bool colo
 
   std::string out;
   add(out, "{}{}{}\n{}\n{}\n", bold, clean(picture.title), plain, who_holds_what(picture, totals),
-      how_noisy(totals));
+      how_noisy(picture, totals));
   out += text_legend(picture, static_cast<std::size_t>(std::max(width, 1)), colour);
   add(out, "\n{:>6}  {:>8}  {:>6}  {:>9}  {}\n", "client", "samples", "wrong", "distorted",
       "share of each given class");
   const std::size_t shown = std::min(limit, picture.clients.size());
   for (std::size_t id = 0; id < shown; ++id) {
     const ClientPicture& client = picture.clients[id];
-    add(out, "{}{:>6}{} {:>8}  {:>5.1f}%  {:>8.1f}%{}  ", client.noisy ? red : "", id,
-        client.noisy ? '!' : ' ', client.samples, 100.0 * client.wrong_share,
-        100.0 * client.distorted_share, client.noisy ? plain : "");
+    const auto percent = [&](double share) {
+      return picture.truth_known ? fmt::format("{:.1f}%", 100.0 * share) : "-";
+    };
+    add(out, "{}{:>6}{} {:>8}  {:>6}  {:>9}{}  ", client.noisy ? red : "", id,
+        client.noisy ? '!' : ' ', client.samples, percent(client.wrong_share),
+        percent(client.distorted_share), client.noisy ? plain : "");
     const std::vector<std::size_t> parts = divide(cells, client.given_counts, client.samples);
     for (std::size_t c = 0; c < parts.size(); ++c) {
       out += cells_of(c, parts.size(), parts[c], colour);

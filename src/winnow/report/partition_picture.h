@@ -22,19 +22,22 @@ struct PartitionPicture {
   std::string title;
   std::vector<std::string> class_names;
   std::vector<ClientPicture> clients;  // the place in the list is the client's number
+  bool truth_known = true;             // false: wrong labels and noisy clients are not known
+  bool only_injected = false;          // true: known is only what was injected
 };
 
 // A page 1200 pixels wide that needs nothing from outside: the classes of every client by true
 // label, the same by given label on the same scale, and the noise level of every client. Of more
 // than 120 clients 120 are drawn, evenly chosen from the first to the last, and the caption says
 // so; the totals are always those of all clients. Throws Error(kind internal) when a client's
-// counts are not one per class and together its samples, or a share is not in 0..1.
+// counts are not one per class and together its samples, or a share is not in 0..1. Where the truth
+// is not known only the classes by given label are drawn.
 std::string partition_svg(const PartitionPicture& picture);
 
 // The same for a terminal of `width` columns: the totals, the classes, then each of the first
 // `limit` clients with a bar of 10 to 100 cells that is divided among its given classes, in colours
 // or else in letters. Noisy clients carry a '!'. What is left out is said, with the option of
-// `winnow inspect` that shows it. Throws as partition_svg does.
+// `winnow inspect` that shows it; what is not known is a dash. Throws as partition_svg does.
 std::string partition_text(const PartitionPicture& picture, int width, bool colour,
                            std::size_t limit);
 

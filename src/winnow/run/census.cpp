@@ -16,7 +16,9 @@ PartitionPicture count_clients(const Experiment& experiment, const World& world)
       fmt::format("{}: {} over {} clients, {}", experiment.name, world.data.name,
                   world.clients.size(), experiment.federation.partition.name()),
       world.data.class_names,
-      {}};
+      {},
+      world.truth_known,
+      world.only_injected};
   const auto classes = static_cast<std::size_t>(world.data.classes);
   for (std::size_t id = 0; id < world.clients.size(); ++id) {
     const ClientData& client = world.clients[id];
@@ -45,6 +47,7 @@ PartitionPicture count_clients(const Experiment& experiment, const World& world)
 }
 
 Json census_json(const World& world, const PartitionPicture& picture) {
+  const auto if_known = [&](auto value) { return world.truth_known ? Json(value) : Json(); };
   Json clients = Json::array();
   for (std::size_t id = 0; id < picture.clients.size(); ++id) {
     const ClientPicture& client = picture.clients[id];
@@ -52,16 +55,26 @@ Json census_json(const World& world, const PartitionPicture& picture) {
                        {"samples", client.samples},
                        {"true_classes", client.true_counts},
                        {"given_classes", client.given_counts},
-                       {"wrong_share", client.wrong_share},
-                       {"distorted_share", client.distorted_share},
-                       {"noisy", client.noisy}});
+                       {"wrong_share", if_known(client.wrong_share)},
+                       {"distorted_share", if_known(client.distorted_share)},
+                       {"noisy", if_known(client.noisy)}});
   }
-  return {{"data", world.data.name},
-          {"train", world.data.train.size()},
-          {"test", world.data.test.size()},
-          {"class_names", world.data.class_names},
-          {"ledger_hash", world.ledger.hash()},
-          {"clients", clients}};
+  Json json{{"data", world.data.name},
+            {"train", world.data.train.size()},
+            {"test", world.data.test.size()},
+            {"class_names", world.data.class_names},
+            {"ledger_hash", world.ledger.hash()},
+            {"clients", clients}};
+  if (!world.truth_known) {
+    json["truth_unknown"] = true;
+  }
+  if (world.only_injected) {
+    json["only_injected"] = true;
+  }
+  if (world.test_unchecked) {
+    json["test_labels"] = "unchecked";
+  }
+  return json;
 }
 
 }  // namespace winnow

@@ -161,6 +161,7 @@ Params declare(ModelOptions& options) {
 Experiment parse_experiment(const Json& tree, const Registry& registry) {
   Experiment experiment;
   declare_top_level(experiment).read(tree, "", kTables);
+  experiment.rounds_given = tree.contains("rounds");
   if (experiment.name.empty()) {
     throw Error(ErrorKind::experiment, "name = \"\": expected a text that is not empty",
                 "the run directory is called like this");

@@ -37,6 +37,7 @@ struct Experiment {
   std::string name = "experiment";
   std::uint64_t seed = 1;
   std::int64_t rounds = 60;
+  bool rounds_given = false;  // by the user; no part of resolved(), which has every key
   std::int64_t eval_every = 1;
   std::int64_t checkpoint_every = 5;
   DataOptions data;

@@ -8,11 +8,15 @@
 namespace winnow {
 namespace {
 
-double share(std::int64_t part, std::size_t whole, bool both_empty) {
+std::optional<double> share(std::int64_t part, std::size_t whole) {
   if (whole == 0) {
-    return both_empty ? 1.0 : 0.0;
+    return std::nullopt;
   }
   return static_cast<double>(part) / static_cast<double>(whole);
+}
+
+Json or_nothing(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
 }
 
 void require_same_size(std::size_t a, std::size_t b) {
@@ -29,11 +33,10 @@ Detection detect(const std::set<std::int64_t>& flagged, const std::set<std::int6
   for (const std::int64_t client : flagged) {
     both += noisy.contains(client) ? 1 : 0;
   }
-  const bool empty = flagged.empty() && noisy.empty();
   const auto missed = static_cast<std::int64_t>(flagged.size() + noisy.size()) - 2 * both;
-  return {static_cast<std::int64_t>(flagged.size()), share(both, flagged.size(), empty),
-          share(both, noisy.size(), empty),
-          share(clients - missed, static_cast<std::size_t>(clients), true)};
+  return {static_cast<std::int64_t>(flagged.size()), share(both, flagged.size()),
+          share(both, noisy.size()),
+          share(clients - missed, static_cast<std::size_t>(clients)).value_or(1.0)};
 }
 
 double noise_level_error(std::span<const double> estimated, std::span<const double> real) {
@@ -110,8 +113,8 @@ Selection selection(const std::vector<bool>& selected, const std::vector<bool>& 
 
 Json to_json(const Detection& detection) {
   return {{"flagged", detection.flagged},
-          {"precision", detection.precision},
-          {"recall", detection.recall},
+          {"precision", or_nothing(detection.precision)},
+          {"recall", or_nothing(detection.recall)},
           {"accuracy", detection.accuracy}};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -12,12 +13,13 @@
 
 namespace winnow {
 
-// Client identification. A precision or recall of 0/0 is 1 when both sets are empty, else 0.
+// Client identification. A share of nothing is no number: where no client is flagged there is no
+// precision, where none is noisy no recall.
 struct Detection {
   std::int64_t flagged = 0;
-  double precision = 0.0;  // flagged clients that are noisy, among the flagged
-  double recall = 0.0;     // the same, among the noisy
-  double accuracy = 0.0;   // clients on the right side, among all
+  std::optional<double> precision;  // flagged clients that are noisy, among the flagged
+  std::optional<double> recall;     // the same, among the noisy
+  double accuracy = 1.0;            // clients on the right side, among all
 };
 Detection detect(const std::set<std::int64_t>& flagged, const std::set<std::int64_t>& noisy,
                  std::int64_t clients);
@@ -52,6 +54,7 @@ struct Selection {
 };
 Selection selection(const std::vector<bool>& selected, const std::vector<bool>& right);
 
+// A precision or recall that there is not becomes null.
 Json to_json(const Detection& detection);
 Json to_json(const Relabelling& relabelling);
 

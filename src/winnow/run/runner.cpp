@@ -370,7 +370,9 @@ Experiment read_run_experiment(const fs::path& directory, const Registry& regist
     throw Error(ErrorKind::run, fmt::format("{} is not a run directory: it has no experiment.toml",
                                             directory.string()));
   }
-  return load_experiment(path, {}, registry);
+  Experiment experiment = load_experiment(path, {}, registry);
+  experiment.rounds_given = false;  // every key is written there, so it says nothing
+  return experiment;
 }
 
 History read_history(const fs::path& directory) {

@@ -14,6 +14,7 @@
 #include "winnow/model/projected_net.h"
 #include "winnow/model/script_export.h"
 #include "winnow/run/judge.h"
+#include "winnow/run/notices.h"
 
 namespace winnow {
 namespace {
@@ -165,6 +166,10 @@ Session::Session(const Experiment& experiment, const Registry& registry, const R
   }
   engine_->serve(method_->client_side(), method_->schemas(), networks);
   rounds_ = method_->rounds(setting_);
+  notices_ = make_notices(experiment, *method_, setting_, world_);
+  if (own_model_ && !own_model_->notice().empty()) {
+    notices_.push_back(own_model_->notice());
+  }
   global_ = engine_->initial_state(experiment.seed);
   if (!experiment.model.weights.empty()) {
     LoadedWeights loaded = load_weights(experiment.model.weights, global_, engine_->head_name());

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "winnow/engine/local_engine.h"
 #include "winnow/method/method.h"
@@ -70,6 +71,8 @@ class Session {
   const WeightSource& weight_source() const { return weight_source_; }
   Findings findings() const { return method_->findings(); }
   double seconds() const;
+  // What the user should know before the first round, a line each.
+  const std::vector<std::string>& notices() const { return notices_; }
 
  private:
   // The measured models on the test set.
@@ -87,6 +90,7 @@ class Session {
   std::chrono::steady_clock::time_point started_;
   double seconds_before_ = 0.0;  // of earlier processes of the same run
   WeightSource weight_source_;
+  std::vector<std::string> notices_;
 };
 
 }  // namespace winnow

@@ -8,6 +8,7 @@
 namespace winnow {
 namespace {
 
+// Where the truth is unknown the counts are null: none found is not the same as none.
 Json noise_summary(const World& world) {
   std::int64_t samples = 0;
   std::int64_t wrong = 0;
@@ -22,10 +23,20 @@ Json noise_summary(const World& world) {
   for (const LedgerSample& entry : world.ledger.samples()) {
     distorted += entry.kind != "label" ? 1 : 0;
   }
-  return {{"noisy_clients", world.ledger.noisy_clients().size()},
-          {"samples", samples},
-          {"wrong_labels", wrong},
-          {"distorted", distorted}};
+  if (!world.truth_known) {
+    return {{"noisy_clients", nullptr},
+            {"samples", samples},
+            {"wrong_labels", nullptr},
+            {"distorted", nullptr}};
+  }
+  Json json{{"noisy_clients", world.ledger.noisy_clients().size()},
+            {"samples", samples},
+            {"wrong_labels", wrong},
+            {"distorted", distorted}};
+  if (world.only_injected) {
+    json["only_injected"] = true;
+  }
+  return json;
 }
 
 // Mean over the last ten rounds in which clients chose what to train on.
@@ -47,6 +58,7 @@ Json make_summary(const Session& session) {
                {"method", experiment.method},
                {"seed", experiment.seed},
                {"rounds", session.rounds_done()},
+               {"planned_rounds", session.rounds()},
                {"best", measured.best},
                {"last", measured.last},
                {"last10", measured.last10 ? Json(*measured.last10) : Json(nullptr)},
@@ -65,6 +77,12 @@ Json make_summary(const Session& session) {
                {"precision", precision_name(session.engine().precision())},
                {"lanes", session.engine().lanes()},
                {"noise", noise_summary(session.world())}};
+  if (session.world().test_unchecked) {
+    summary["test_labels"] = "unchecked";
+  }
+  if (session.world().validation_unchecked) {
+    summary["validation_labels"] = "unchecked";
+  }
   if (experiment.truth != Truth::none) {
     summary["uses_ground_truth"] = true;
   }

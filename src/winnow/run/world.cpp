@@ -23,6 +23,15 @@ void apply_noise(const Experiment& experiment, const Assignment& assign, DataSet
   }
 }
 
+// Who names a file of other labels as the given ones vouches for those of the set.
+bool brings_given_labels(const Experiment& experiment) {
+  return !experiment.data.given_labels.empty() ||
+         std::ranges::any_of(experiment.noise, [](const Noise& block) {
+           const auto* labels = std::get_if<LabelNoise>(&block);
+           return labels != nullptr && labels->name() == "human_labels";
+         });
+}
+
 // Deals out the samples that are not the server's own.
 Assignment partition(const Experiment& experiment, const std::vector<std::int64_t>& samples,
                      const DataSet& data) {
@@ -76,6 +85,9 @@ World make_world(const Experiment& experiment) {
   GivenLabels given =
       labels_of_clients(assign, data.given.empty() ? data.train.labels : data.given);
   Ledger ledger(experiment.seed, data.train.size(), experiment.federation.clients);
+  if (!data.given.empty()) {
+    record_given_labels({assign, data.train.labels, data.classes, experiment.seed}, given, ledger);
+  }
   apply_noise(experiment, assign, data, given, ledger);
   std::vector<ClientData> clients;
   clients.reserve(assign.size());
@@ -85,10 +97,14 @@ World make_world(const Experiment& experiment) {
   if (experiment.truth == Truth::samples) {
     keep_right_samples(data, ledger, clients);
   }
-  const bool truth_known = !find_data_set(experiment.data.name).unchecked ||
-                           !experiment.noise.empty() || !data.given.empty();
-  return {std::move(data), std::move(clients), std::move(ledger), std::move(public_images),
-          truth_known};
+  const bool unchecked =
+      find_data_set(experiment.data.name).unchecked && !brings_given_labels(experiment);
+  World world{std::move(data), std::move(clients), std::move(ledger), std::move(public_images)};
+  world.truth_known = !unchecked || !experiment.noise.empty();
+  world.only_injected = unchecked && !experiment.noise.empty();
+  world.test_unchecked = unchecked && world.data.test_drawn;
+  world.validation_unchecked = unchecked && experiment.validation.source == "split";
+  return world;
 }
 
 }  // namespace winnow

@@ -19,6 +19,11 @@ struct World {
   // False for labels that nobody has checked, as long as no noise is put on them: the ledger says
   // nothing then, and nothing is measured against it.
   bool truth_known = true;
+  // The same labels with noise put on them: what was injected is all that is known to be wrong.
+  bool only_injected = false;
+  // The test samples, or those of validation, were drawn from labels that nobody has checked.
+  bool test_unchecked = false;
+  bool validation_unchecked = false;
 };
 
 World make_world(const Experiment& experiment);

@@ -136,6 +136,8 @@ TEST(FedCorr, HasAScheduleOfItsOwn) {
   EXPECT_EQ(fedcorr_of({{"stage1_fraction", 0.1}})->rounds(setting), 5 * 10 + 950);
   EXPECT_EQ(fedcorr_of({{"finetune_rounds", 0}})->rounds(setting), 950);
   EXPECT_EQ(fedcorr_of({{"usual_rounds", 0}})->rounds(setting), 1000);
+  EXPECT_EQ(fedcorr_of({{"stage1_fraction", 0.1}})->schedule(setting),
+            "iterations 5 x 10 turns + finetune_rounds 500 + usual_rounds 450");
 }
 
 // spec: label-noise A.7 #12

@@ -62,6 +62,11 @@ void Clc::check(const Setting& /*setting*/) const {
   }
 }
 
+std::string Clc::schedule(const Setting& /*setting*/) const {
+  return fmt::format("start_rounds {} + holdout_rounds {} + correction_rounds {}",
+                     options_.start_rounds, options_.holdout_rounds, options_.correction_rounds);
+}
+
 std::unique_ptr<ClientSide> Clc::client_side() const {
   return std::make_unique<clc::Client>(options_, fedavg_.client_side());
 }

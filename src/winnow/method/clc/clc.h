@@ -24,6 +24,7 @@ class Clc final : public Method {
   void check(const Setting& setting) const override;
   // Its own number, whatever the experiment says.
   std::int64_t rounds(const Setting& /*setting*/) const override { return options_.rounds(); }
+  std::string schedule(const Setting& setting) const override;
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Schema> schemas() const override;
   // Notes `stage`, then `held_out`, the share of the round's samples, or `relabelled`, and

@@ -67,6 +67,13 @@ std::int64_t FedCorr::rounds(const Setting& setting) const {
   return fedcorr::Schedule(options_, setting.clients).rounds();
 }
 
+std::string FedCorr::schedule(const Setting& setting) const {
+  const fedcorr::Schedule schedule(options_, setting.clients);
+  return fmt::format("iterations {} x {} turns + finetune_rounds {} + usual_rounds {}",
+                     options_.iterations, schedule.turns(), options_.finetune_rounds,
+                     options_.usual_rounds);
+}
+
 std::unique_ptr<ClientSide> FedCorr::client_side() const {
   return std::make_unique<fedcorr::Client>(options_, base_->client_side());
 }

@@ -27,6 +27,7 @@ class FedCorr final : public Method {
   bool needs_features() const override { return base_->needs_features(); }
   // Its own number, whatever the experiment says.
   std::int64_t rounds(const Setting& setting) const override;
+  std::string schedule(const Setting& setting) const override;
   std::int64_t projection() const override { return base_->projection(); }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Schema> schemas() const override;
