@@ -71,8 +71,11 @@ double share_done(const fs::path& directory) {
 class SweepExecution {
  public:
   SweepExecution(const Sweep& sweep, const fs::path& directory, const SweepFlags& flags,
-                 const Registry& registry)
-      : directory_(directory), flags_(flags), begun_(std::chrono::steady_clock::now()) {
+                 const Program& program)
+      : directory_(directory),
+        flags_(flags),
+        arithmetic_(program.arithmetic),
+        begun_(std::chrono::steady_clock::now()) {
     for (const SweepRun& run : sweep.runs) {
       if (!flags.only.empty() && run.id.find(flags.only) == std::string::npos) {
         continue;
@@ -80,7 +83,7 @@ class SweepExecution {
       ++chosen_;
       const fs::path home = directory / run.id;
       if (run_status(home) != RunStatus::missing &&
-          read_run_experiment(home, registry).hash() != run.experiment.hash()) {
+          read_run_experiment(home, program.registry).hash() != run.experiment.hash()) {
         throw Error(ErrorKind::run,
                     fmt::format("{} was made from another experiment", home.string()),
                     "choose another --out, or delete the directory to run it anew");
@@ -171,6 +174,9 @@ class SweepExecution {
     }
     arguments.insert(arguments.end(), {"--device", flags_.runtime.runtime.device, "--precision",
                                        flags_.runtime.runtime.precision, "--quiet"});
+    if (!arithmetic_.empty()) {
+      arguments.insert(arguments.end(), {"--arithmetic", arithmetic_});
+    }
     running_.push_back({&run, start_child(arguments, log_of(run))});
   }
 
@@ -228,6 +234,7 @@ class SweepExecution {
 
   fs::path directory_;
   const SweepFlags& flags_;
+  std::string arithmetic_;  // where it was asked for; else the environment hands it on
   std::chrono::steady_clock::time_point begun_, shown_, logged_;
   std::string last_text_;
   std::list<const SweepRun*> waiting_;
@@ -277,7 +284,7 @@ void sweep(const SweepFlags& flags, Program& program) {
                 fmt::format("{} is the directory of a single run", directory.string()),
                 "choose another --out");
   }
-  SweepExecution execution(sweep, directory, flags, program.registry);
+  SweepExecution execution(sweep, directory, flags, program);
   std::error_code failed;
   fs::create_directories(directory / "experiments", failed);
   fs::create_directories(directory / "logs", failed);
