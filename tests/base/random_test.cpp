@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <set>
+#include <vector>
 
 namespace winnow::random_test {
 
@@ -32,6 +35,34 @@ TEST(Random, PhiloxMatchesThePublishedVectorForZeroKeyAndCounter) {
   EXPECT_EQ(stream.next_u32(), 0xe169c58dU);
   EXPECT_EQ(stream.next_u32(), 0xbc57ac4cU);
   EXPECT_EQ(stream.next_u32(), 0x9b00dbd8U);
+}
+
+// The bits of every kind of draw. They may change with a version of Winnow, never with a machine, a
+// compiler or a C library.
+TEST(Random, DrawsAreTheSameBitsEverywhere) {
+  const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
+  Stream stream(42, "golden", 7);
+  EXPECT_EQ(bits(stream.uniform()), 0x3fca963e5f90eafcU);
+  EXPECT_EQ(bits(stream.normal()), 0xbff14ab76e5c4abcU);
+  EXPECT_EQ(bits(stream.normal()), 0xbfd02782209cbc5eU);
+  EXPECT_EQ(bits(stream.gamma(0.3)), 0x3fbff41e026a9e38U);
+  EXPECT_EQ(bits(stream.gamma(2.5)), 0x4018680a76214651U);
+  EXPECT_EQ(bits(stream.beta(0.5, 2.0)), 0x3fcec375ec88b1fdU);
+  EXPECT_EQ(bits(stream.truncated_normal(-2.0, 2.0)), 0xbfca4cdd04eb94a3U);
+  EXPECT_EQ(bits(stream.truncated_normal(4.0, 5.0)), 0x401100693f59637aU);
+  EXPECT_EQ(stream.poisson(3.0), 6U);
+  EXPECT_EQ(stream.poisson(200.0), 209U);
+  const std::vector<double> shares = stream.dirichlet(0.1, 3);
+  EXPECT_EQ(bits(shares[0]), 0x3ee7e04eceb89045U);
+  EXPECT_EQ(bits(shares[1]), 0x3f8add3bc0db2640U);
+  EXPECT_EQ(bits(shares[2]), 0x3fef947330adc4aeU);
+  EXPECT_EQ(stream.categorical(std::vector<double>{1.0, 2.0, 3.0}), 1U);
+  EXPECT_EQ(stream.below(1'000'003), 734'616U);
+  std::uint64_t all = 0;
+  for (int i = 0; i < 1'000'000; ++i) {
+    all = all * 6364136223846793005U + bits(stream.normal());
+  }
+  EXPECT_EQ(all, 0xa17be28a5d86e19bU) << "a million normals";
 }
 
 TEST(Random, UniformAndNormalHaveTheirMoments) {

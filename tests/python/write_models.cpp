@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "winnow/base/arithmetic.h"
 #include "winnow/base/files.h"
 #include "winnow/model/net.h"
 #include "winnow/model/safetensors.h"
@@ -41,6 +42,7 @@ void write_model(const std::filesystem::path& directory, const std::string& name
 
 int main(int count, char** words) {
   try {
+    winnow::adopt_arithmetic(winnow::default_arithmetic(), words);
     for (int i = 2; i < count; ++i) {
       winnow::write_model(words[1], words[i]);
     }

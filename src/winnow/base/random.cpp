@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "winnow/base/math.h"
+
 namespace winnow {
 namespace {
 
@@ -20,6 +22,16 @@ std::uint64_t hash_text(std::string_view text) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
   }
   return hash;
+}
+
+// Whether a standard normal falls into [low, high] less than once in a thousand times.
+bool is_far_in_a_tail(double low, double high) {
+  if ((low <= 0.0 && high >= 0.1) || (low <= -0.1 && high >= 0.0)) {
+    return false;  // the usual case, without the cost of erfc
+  }
+  const double below_low = 0.5 * math::erfc(-low / std::numbers::sqrt2);
+  const double below_high = 0.5 * math::erfc(-high / std::numbers::sqrt2);
+  return below_high - below_low < 1e-3;
 }
 
 }  // namespace
@@ -98,22 +110,20 @@ double Stream::normal() {
     has_spare_ = false;
     return spare_normal_;
   }
-  const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
+  const double radius = std::sqrt(-2.0 * math::log(1.0 - uniform()));
   const double angle = 2.0 * std::numbers::pi * uniform();
-  spare_normal_ = radius * std::sin(angle);
+  spare_normal_ = radius * math::sin(angle);
   has_spare_ = true;
-  return radius * std::cos(angle);
+  return radius * math::cos(angle);
 }
 
 double Stream::truncated_normal(double low, double high) {
-  const double density_low = 0.5 * std::erfc(-low / std::numbers::sqrt2);
-  const double density_high = 0.5 * std::erfc(-high / std::numbers::sqrt2);
-  if (density_high - density_low < 1e-3) {
-    // Far in a tail rejection from the normal would take for ever; the uniform is bounded enough.
+  if (is_far_in_a_tail(low, high)) {
+    // Rejection from the normal would take for ever; the uniform is bounded enough.
     const double mode = low > 0.0 ? low : (high < 0.0 ? high : 0.0);
     for (;;) {
       const double value = uniform(low, high);
-      if (uniform() <= std::exp(0.5 * (mode * mode - value * value))) {
+      if (uniform() <= math::exp(0.5 * (mode * mode - value * value))) {
         return value;
       }
     }
@@ -128,7 +138,7 @@ double Stream::truncated_normal(double low, double high) {
 
 double Stream::gamma(double shape) {
   if (shape < 1.0) {
-    const double boost = std::pow(1.0 - uniform(), 1.0 / shape);
+    const double boost = math::pow(1.0 - uniform(), 1.0 / shape);
     return gamma(shape + 1.0) * boost;
   }
   // Marsaglia and Tsang (2000).
@@ -136,12 +146,13 @@ double Stream::gamma(double shape) {
   const double c = 1.0 / std::sqrt(9.0 * d);
   for (;;) {
     const double x = normal();
-    const double v = std::pow(1.0 + c * x, 3);
+    const double root = 1.0 + c * x;
+    const double v = root * root * root;
     if (v <= 0.0) {
       continue;
     }
     const double u = 1.0 - uniform();
-    if (std::log(u) < 0.5 * x * x + d - d * v + d * std::log(v)) {
+    if (math::log(u) < 0.5 * x * x + d - d * v + d * math::log(v)) {
       return d * v;
     }
   }
@@ -170,7 +181,7 @@ std::uint64_t Stream::poisson(double mean) {
     count += static_cast<std::uint64_t>(half);
     mean -= waited;
   }
-  const double limit = std::exp(-mean);
+  const double limit = math::exp(-mean);
   double product = uniform();
   while (product > limit) {
     ++count;

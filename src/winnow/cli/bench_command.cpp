@@ -163,6 +163,8 @@ Json to_json(const Row& row) {
             {"winnow",
              {{"device", ours.device},
               {"precision", ours.precision},
+              {"arithmetic", ours.arithmetic},
+              {"fingerprint", ours.fingerprint},
               {"lanes", ours.lanes},
               {"libtorch", TORCH_VERSION},
               {"rounds", ours.rounds},
@@ -221,6 +223,7 @@ void print_notes(const std::vector<Row>& rows) {
   }
   fmt::print("winnow: LibTorch {}, {}, {}, lanes {}; matrix products reach {:.0f} GFLOP/s\n",
              TORCH_VERSION, ours.device, ours.precision, ours.lanes, peak);
+  fmt::print("arithmetic of both: {}, fingerprint {}\n", ours.arithmetic, ours.fingerprint);
   for (auto note = notes.begin(); note != notes.end(); ++note) {
     if (std::find(notes.begin(), note, *note) == note) {
       fmt::print("{}\n", *note);

@@ -15,6 +15,7 @@
 #include "winnow/base/build_info.h"
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
+#include "winnow/cli/arithmetic_choice.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
 
@@ -22,9 +23,9 @@ namespace winnow {
 namespace {
 
 std::string version_text() {
-  return fmt::format("winnow {} ({}, {})\nLibTorch {}\nleft out of this build: {}",
+  return fmt::format("winnow {} ({}, {})\nLibTorch {}\narithmetic: {}\nleft out of this build: {}",
                      build_info::kVersion, build_info::kCompiler, build_info::kBuildType,
-                     TORCH_VERSION, build_info::kLeftOut);
+                     TORCH_VERSION, arithmetic_text(), build_info::kLeftOut);
 }
 
 // Every training step takes and frees the same large blocks. Giving them back to the system each
@@ -110,14 +111,14 @@ int run_program(int argc, const char* const* argv, const Registry& registry) {
   keep_standard_streams();
   keep_freed_memory();
   CLI::App app("Federated learning that survives noisy clients.", "winnow");
-  app.set_version_flag("--version", version_text());
+  app.set_version_flag("--version", version_text);
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "help of all commands");
   app.footer(
       "Start here:  winnow run experiments/synthetic.toml\n"
       "Exit codes:  0 done · 2 usage · 3 experiment · 4 data · 5 run · 6 peer · 7 verify found a "
       "difference · 8 a run of a sweep failed · 70 internal · 130 interrupted");
-  Program program{registry};
+  Program program{registry, argv};
   add_run_command(app, program);
   add_resume_command(app, program);
   add_verify_command(app, program);
@@ -130,6 +131,7 @@ int run_program(int argc, const char* const* argv, const Registry& registry) {
   add_inspect_command(app, program);
   add_aggregate_command(app, program);
   add_bench_command(app, program);
+  add_arithmetic_option(app, program);
   try {
     check_command(app, argc, argv);
     app.parse(argc, const_cast<char**>(argv));

@@ -15,6 +15,8 @@ namespace winnow {
 // The program while it runs one command.
 struct Program {
   const Registry& registry;
+  const char* const* argv = nullptr;
+  std::string arithmetic = {};  // as asked for by --arithmetic, or empty
   int exit_code = 0;
 };
 

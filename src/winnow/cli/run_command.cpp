@@ -3,6 +3,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
+#include "winnow/cli/arithmetic_choice.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
 #include "winnow/cli/progress.h"
@@ -32,6 +33,9 @@ void print_summary(const Json& summary, const std::filesystem::path& directory) 
                      {"  participations", summary.at("participations").dump()},
                      {"  bytes", human_bytes(bytes)},
                      {"  seconds", fmt::format("{:.1f}", summary.at("wall_seconds").get<double>())},
+                     {"  arithmetic",
+                      fmt::format("{}, fingerprint {}", summary.value("arithmetic", "unknown"),
+                                  summary.value("fingerprint", "unknown"))},
                      {"  model", summary.at("model_hash").get<std::string>().substr(0, 16)},
                      {"  directory", directory.string()}},
                     200));
@@ -99,6 +103,9 @@ void add_resume_command(CLI::App& app, Program& program) {
   flags->runtime.add_to(*command);
   command->footer("Example:  winnow resume runs/synthetic");
   command->callback([flags, &program] {
+    if (read_summary(flags->directory).is_null()) {
+      follow_arithmetic(flags->directory, program);
+    }
     Progress progress;
     RunObserver silence;
     const bool quiet = flags->runtime.quiet;

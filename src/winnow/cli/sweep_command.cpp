@@ -115,9 +115,10 @@ void refuse_foreign(const std::vector<PlannedRun>& plan, const fs::path& directo
 class SweepExecution {
  public:
   SweepExecution(const std::vector<PlannedRun>& plan, const fs::path& directory,
-                 const SweepFlags& flags)
+                 const SweepFlags& flags, const std::string& arithmetic)
       : directory_(directory),
         flags_(flags),
+        arithmetic_(arithmetic),
         begun_(std::chrono::steady_clock::now()),
         chosen_(plan.size()) {
     for (const PlannedRun& planned : plan) {
@@ -203,6 +204,9 @@ class SweepExecution {
     }
     arguments.insert(arguments.end(), {"--device", flags_.runtime.runtime.device, "--precision",
                                        flags_.runtime.runtime.precision, "--quiet"});
+    if (!arithmetic_.empty()) {
+      arguments.insert(arguments.end(), {"--arithmetic", arithmetic_});
+    }
     running_.push_back({&run, start_child(arguments, log_of(run))});
   }
 
@@ -260,6 +264,7 @@ class SweepExecution {
 
   fs::path directory_;
   const SweepFlags& flags_;
+  std::string arithmetic_;  // where it was asked for; else the environment hands it on
   std::chrono::steady_clock::time_point begun_, shown_, logged_;
   std::string last_text_;
   std::list<const SweepRun*> waiting_;
@@ -336,7 +341,7 @@ void sweep(const SweepFlags& flags, Program& program) {
   if (flags.dry_run) {
     return;
   }
-  SweepExecution execution(plan, directory, flags);
+  SweepExecution execution(plan, directory, flags, program.arithmetic);
   std::error_code failed;
   fs::create_directories(directory / "experiments", failed);
   fs::create_directories(directory / "logs", failed);

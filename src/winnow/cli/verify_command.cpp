@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "winnow/base/error.h"
+#include "winnow/cli/arithmetic_choice.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
 #include "winnow/cli/signals.h"
@@ -45,6 +46,7 @@ void add_verify_command(CLI::App& app, Program& program) {
   flags->runtime.add_to(*command);
   command->footer("Example:  winnow verify runs/synthetic --rounds 5");
   command->callback([flags, &program] {
+    follow_arithmetic(flags->directory, program);
     const bool live = !flags->runtime.quiet && stderr_is_terminal();
     try {
       const Verification result =

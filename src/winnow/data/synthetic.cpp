@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <numbers>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "winnow/base/math.h"
 #include "winnow/base/random.h"
 
 namespace winnow {
@@ -59,7 +59,7 @@ class NormalTable {
     double high = 0.0;
     for (int step = 0; step < 50; ++step) {
       const double middle = 0.5 * (low + high);
-      (0.5 * std::erfc(-middle / std::numbers::sqrt2) < share ? low : high) = middle;
+      (0.5 * math::erfc(-middle / std::numbers::sqrt2) < share ? low : high) = middle;
     }
     return 0.5 * (low + high);
   }
@@ -79,7 +79,7 @@ void add_wave(Stream& stream, const SyntheticOptions& options, at::Tensor& patte
     for (std::int64_t y = 0; y < pattern.size(1); ++y) {
       for (std::int64_t x = 0; x < pattern.size(2); ++x) {
         const double angle = across * static_cast<double>(x) + down * static_cast<double>(y);
-        values[channel][y][x] += static_cast<float>(strength * std::cos(angle + phase));
+        values[channel][y][x] += static_cast<float>(strength * math::cos(angle + phase));
       }
     }
   }

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <numbers>
 
+#include "winnow/base/math.h"
+
 namespace winnow::distortion {
 namespace {
 
 double normal_below(double z) {
-  return 0.5 * std::erfc(-z / std::numbers::sqrt2);
+  return 0.5 * math::erfc(-z / std::numbers::sqrt2);
 }
 
 // Truncation of N(mean, spread^2) levels, clipped to 0..255.
@@ -52,7 +54,7 @@ ByteDistribution shot_noise_of(int level, int severity) {
   const double mean = photons * (level / 255.0);
   const int last = static_cast<int>(mean + 12.0 * std::sqrt(mean) + 20.0);
   ByteDistribution distribution{};
-  double probability = std::exp(-mean);
+  double probability = math::exp(-mean);
   for (int count = 0; count <= last; ++count) {
     distribution[static_cast<std::size_t>(std::min(255, 255 * count / photons))] += probability;
     probability *= mean / (count + 1);

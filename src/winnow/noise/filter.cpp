@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "winnow/base/math.h"
+
 namespace winnow::distortion {
 namespace {
 
@@ -38,7 +40,7 @@ void add_scaled(float* to, const float* from, float weight, std::int64_t count) 
 
 // exp(-i^2 / 2 sigma^2) for i = -1, 0, 1, summing to 1.
 std::array<double, 3> gaussian_3(double sigma) {
-  const double side = std::exp(-1.0 / (2.0 * sigma * sigma));
+  const double side = math::exp(-1.0 / (2.0 * sigma * sigma));
   const double sum = 1.0 + 2.0 * side;
   return {side / sum, 1.0 / sum, side / sum};
 }
@@ -106,7 +108,7 @@ std::vector<float> gaussian_kernel(double sigma, double truncate) {
   std::vector<double> weights;
   double sum = 0.0;
   for (std::int64_t i = -radius; i <= radius; ++i) {
-    weights.push_back(std::exp(-static_cast<double>(i * i) / (2.0 * sigma * sigma)));
+    weights.push_back(math::exp(-static_cast<double>(i * i) / (2.0 * sigma * sigma)));
     sum += weights.back();
   }
   std::vector<float> kernel;

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "winnow/base/math.h"
+
 namespace winnow::distortion {
 
 std::vector<double> motion_kernel(double radius, double sigma) {
@@ -10,7 +12,7 @@ std::vector<double> motion_kernel(double radius, double sigma) {
   std::vector<double> kernel;
   double sum = 0.0;
   for (std::int64_t i = 0; i < width; ++i) {
-    kernel.push_back(std::exp(-static_cast<double>(i * i) / (2.0 * sigma * sigma)));
+    kernel.push_back(math::exp(-static_cast<double>(i * i) / (2.0 * sigma * sigma)));
     sum += kernel.back();
   }
   for (double& weight : kernel) {
@@ -22,8 +24,8 @@ std::vector<double> motion_kernel(double radius, double sigma) {
 MotionOffset motion_offset(std::int64_t i, double angle_degrees) {
   const double angle = angle_degrees * std::numbers::pi / 180.0;
   const auto along = static_cast<double>(i);
-  return {static_cast<std::int64_t>(std::ceil(along * std::cos(angle) - 0.5)),
-          static_cast<std::int64_t>(std::ceil(along * std::sin(angle) - 0.5))};
+  return {static_cast<std::int64_t>(std::ceil(along * math::cos(angle) - 0.5)),
+          static_cast<std::int64_t>(std::ceil(along * math::sin(angle) - 0.5))};
 }
 
 std::vector<Tap> motion_taps(double radius, double sigma, double angle_degrees) {

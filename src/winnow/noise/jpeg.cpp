@@ -5,6 +5,8 @@
 #include <numbers>
 #include <vector>
 
+#include "winnow/base/math.h"
+
 namespace winnow::distortion {
 namespace {
 
@@ -42,7 +44,7 @@ struct Transform {
     for (std::size_t k = 0; k < 8; ++k) {
       for (std::size_t n = 0; n < 8; ++n) {
         const auto turns = static_cast<double>((2 * n + 1) * k);
-        cosine[k * 8 + n] = k == 0 ? 1.0 : std::cos(turns * std::numbers::pi / 16.0);
+        cosine[k * 8 + n] = k == 0 ? 1.0 : math::cos(turns * std::numbers::pi / 16.0);
         transposed[n * 8 + k] = cosine[k * 8 + n];
         norm[k * 8 + n] = 0.25 * (k == 0 && n == 0   ? 0.5
                                   : k == 0 || n == 0 ? 1.0 / std::numbers::sqrt2

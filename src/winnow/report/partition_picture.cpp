@@ -234,7 +234,10 @@ struct Axis {
 // At most seven whole steps of 1, 2 or 5 times a power of ten, the last of them reaching `most`.
 Axis whole_axis(double most) {
   constexpr double kMostSteps = 7.0;
-  double step = std::max(1.0, std::pow(10.0, std::floor(std::log10(most / kMostSteps))));
+  double step = 1.0;
+  while (10.0 * step <= most / kMostSteps) {
+    step *= 10.0;
+  }
   for (const double factor : {2.0, 2.5, 2.0}) {
     if (most / step > kMostSteps) {
       step *= factor;

@@ -10,8 +10,10 @@
 #include <fstream>
 #include <future>
 
+#include "winnow/base/arithmetic.h"
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
+#include "winnow/engine/fingerprint.h"
 #include "winnow/engine/threads.h"
 #include "winnow/method/method.h"
 
@@ -188,6 +190,8 @@ BenchResult run_bench(const BenchJob& job, const Runtime& runtime, double second
   const Precision precision = choose_precision(runtime.precision, device);
   result.device = device.str();
   result.precision = precision_name(precision);
+  result.arithmetic = current_arithmetic();
+  result.fingerprint = fingerprint();
   result.lanes = session.engine().lanes();
   result.peak_gflops = peak_gflops(device, result.lanes, precision);
   result.peak_share =

@@ -36,6 +36,8 @@ Experiment bench_experiment(const BenchJob& job);
 struct BenchResult {
   std::string device;
   std::string precision;
+  std::string arithmetic;  // of the CPU
+  std::string fingerprint;
   std::int64_t lanes = 0;
   std::int64_t rounds = 0;  // measured ones
   std::int64_t client_steps = 0;

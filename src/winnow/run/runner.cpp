@@ -8,13 +8,16 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <thread>
 
+#include "winnow/base/arithmetic.h"
 #include "winnow/base/build_info.h"
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/text.h"
+#include "winnow/engine/fingerprint.h"
 #include "winnow/model/safetensors.h"
 #include "winnow/run/census.h"
 #include "winnow/run/judge.h"
@@ -165,7 +168,10 @@ class Recorder {
                      census_json(session.world(), picture).dump() + "\n");
     saved_rounds_ = session.rounds_done();
     if (checkpoint) {
-      event({{"event", "resumed"}, {"rounds_done", saved_rounds_}});
+      event({{"event", "resumed"},
+             {"rounds_done", saved_rounds_},
+             {"arithmetic", current_arithmetic()},
+             {"fingerprint", fingerprint()}});
     } else {
       Json started{{"event", "started"},
                    {"name", session.experiment().name},
@@ -175,7 +181,9 @@ class Recorder {
                    {"uses_ground_truth", session.experiment().truth != Truth::none},
                    {"version", build_info::kVersion},
                    {"device", session.engine().device().str()},
-                   {"lanes", session.engine().lanes()}};
+                   {"lanes", session.engine().lanes()},
+                   {"arithmetic", current_arithmetic()},
+                   {"fingerprint", fingerprint()}};
       if (const WeightSource& source = session.weight_source(); !source.hash.empty()) {
         started["weights"] = {{"sha256", source.hash}, {"left_fresh", source.left_fresh}};
       }
@@ -333,6 +341,7 @@ RunOutcome resume_run(const fs::path& directory, const Registry& registry, const
   if (Json summary = read_summary(directory); !summary.is_null()) {
     return {false, summary.at("rounds").get<std::int64_t>(), std::move(summary)};
   }
+  check_arithmetic(directory);
   Session session(experiment, registry, runtime, stop);
   return play_to_end(session, directory, observer);
 }
@@ -373,6 +382,29 @@ Experiment read_run_experiment(const fs::path& directory, const Registry& regist
   Experiment experiment = load_experiment(path, {}, registry);
   experiment.rounds_given = false;  // every key is written there, so it says nothing
   return experiment;
+}
+
+std::optional<ComputedWith> read_computed_with(const fs::path& directory) {
+  std::ifstream events(directory / "events.jsonl");
+  std::string line;
+  std::getline(events, line);
+  const Json started = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!started.is_object() || !started.contains("arithmetic")) {
+    return std::nullopt;
+  }
+  return ComputedWith{started.at("arithmetic"), started.value("fingerprint", "")};
+}
+
+void check_arithmetic(const fs::path& directory) {
+  const auto recorded = read_computed_with(directory);
+  const std::string now = current_arithmetic();
+  if (recorded && recorded->arithmetic != kUnnamedArithmetic && recorded->arithmetic != now) {
+    throw Error(
+        ErrorKind::run,
+        fmt::format("{} was computed with the arithmetic {}, not {}", directory.string(),
+                    recorded->arithmetic, now),
+        fmt::format("use --arithmetic {}, or start a new run with --out", recorded->arithmetic));
+  }
 }
 
 History read_history(const fs::path& directory) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "winnow/method/method.h"
@@ -34,7 +35,7 @@ RunOutcome start_run(const Experiment& experiment, const Registry& registry, con
                      RunObserver& observer);
 
 // Continues the run of a directory from its last checkpoint, or from the start when there is none.
-// A finished run is left as it is and its summary returned.
+// A finished run is left as it is and its summary returned. Throws as check_arithmetic() does.
 RunOutcome resume_run(const std::filesystem::path& directory, const Registry& registry,
                       const Runtime& runtime, const std::atomic<bool>* stop, RunObserver& observer);
 
@@ -47,6 +48,19 @@ Json read_summary(const std::filesystem::path& directory);
 // The experiment a run directory was made for; throws Error(kind run) when it is not a run
 // directory.
 Experiment read_run_experiment(const std::filesystem::path& directory, const Registry& registry);
+
+// What a run was computed with (base/arithmetic.h, engine/fingerprint.h).
+struct ComputedWith {
+  std::string arithmetic;
+  std::string fingerprint;
+};
+
+// What the log of a run directory says when it starts; nothing where it does not say.
+std::optional<ComputedWith> read_computed_with(const std::filesystem::path& directory);
+
+// Throws Error(kind run) where a run was computed with another named arithmetic than this process
+// computes with.
+void check_arithmetic(const std::filesystem::path& directory);
 
 // The rounds logged in a run directory's events, in order.
 History read_history(const std::filesystem::path& directory);

@@ -2,7 +2,9 @@
 
 #include <torch/version.h>
 
+#include "winnow/base/arithmetic.h"
 #include "winnow/base/build_info.h"
+#include "winnow/engine/fingerprint.h"
 #include "winnow/run/judge.h"
 
 namespace winnow {
@@ -75,6 +77,8 @@ Json make_summary(const Session& session) {
                {"libtorch", TORCH_VERSION},
                {"device", session.engine().device().str()},
                {"precision", precision_name(session.engine().precision())},
+               {"arithmetic", current_arithmetic()},
+               {"fingerprint", fingerprint()},
                {"lanes", session.engine().lanes()},
                {"noise", noise_summary(session.world())}};
   if (session.world().test_unchecked) {

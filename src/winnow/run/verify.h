@@ -17,7 +17,7 @@ struct Verification {
 };
 
 // Compares the first `rounds` logged rounds (0: all of them); stops at the first difference. Calls
-// `progress(round, total)` after each round.
+// `progress(round, total)` after each round. Throws as check_arithmetic() does.
 Verification verify_run(const std::filesystem::path& directory, const Registry& registry,
                         const Runtime& runtime, std::int64_t rounds, const std::atomic<bool>* stop,
                         const std::function<void(std::int64_t, std::int64_t)>& progress);

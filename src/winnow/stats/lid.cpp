@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "winnow/base/error.h"
+#include "winnow/base/math.h"
 #include "winnow/stats/checks.h"
 
 namespace winnow {
@@ -66,7 +67,7 @@ double lid_of_row(std::span<const double> nearest, std::size_t k) {
   const double radius = std::sqrt(nearest.back()) + kEpsilon;
   double twice = 0.0;  // logarithms of squares
   for (const double square : nearest) {
-    twice += std::log(square / (radius * radius));
+    twice += math::log(square / (radius * radius));
   }
   return -static_cast<double>(k) / (0.5 * twice + kEpsilon);
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "winnow/base/error.h"
+#include "winnow/base/math.h"
 #include "winnow/stats/checks.h"
 #include "winnow/stats/two_means.h"
 
@@ -91,8 +92,8 @@ double e_step(std::span<const double> values, const Parameters& parameters,
               Responsibilities& shares) {
   std::array<double, 2> constant{};
   for (std::size_t c = 0; c < 2; ++c) {
-    constant[c] = std::log(parameters.weights[c]) -
-                  0.5 * (std::log(2.0 * std::numbers::pi) + std::log(parameters.variances[c]));
+    constant[c] = math::log(parameters.weights[c]) -
+                  0.5 * (math::log(2.0 * std::numbers::pi) + math::log(parameters.variances[c]));
   }
   double sum = 0.0;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -103,8 +104,8 @@ double e_step(std::span<const double> values, const Parameters& parameters,
     }
     const double largest = std::max(density[0], density[1]);
     const double likelihood =
-        largest + std::log(std::exp(density[0] - largest) + std::exp(density[1] - largest));
-    shares[i] = {std::exp(density[0] - likelihood), std::exp(density[1] - likelihood)};
+        largest + math::log(math::exp(density[0] - largest) + math::exp(density[1] - largest));
+    shares[i] = {math::exp(density[0] - likelihood), math::exp(density[1] - likelihood)};
     sum += likelihood;
   }
   return sum / static_cast<double>(values.size());

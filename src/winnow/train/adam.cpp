@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "winnow/base/math.h"
+
 namespace winnow {
 
 void adam_step(at::Tensor& weights, at::Tensor& gradient, at::Tensor& mean, at::Tensor& square,
@@ -18,8 +20,8 @@ void adam_step(at::Tensor& weights, at::Tensor& gradient, at::Tensor& mean, at::
   mean.mul_(options.beta1).add_(gradient, 1.0 - options.beta1);
   square.mul_(options.beta2).addcmul_(gradient, gradient, 1.0 - options.beta2);
   const auto steps = static_cast<double>(number);
-  const double mean_bias = 1.0 - std::pow(options.beta1, steps);
-  const double square_bias = 1.0 - std::pow(options.beta2, steps);
+  const double mean_bias = 1.0 - math::pow(options.beta1, steps);
+  const double square_bias = 1.0 - math::pow(options.beta2, steps);
   const at::Tensor scale = square.sqrt().div_(std::sqrt(square_bias)).add_(options.epsilon);
   weights.addcdiv_(mean, scale, -options.lr / mean_bias);
   gradient.zero_();

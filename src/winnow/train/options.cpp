@@ -1,6 +1,6 @@
 #include "winnow/train/options.h"
 
-#include <cmath>
+#include "winnow/base/math.h"
 
 namespace winnow {
 
@@ -32,7 +32,7 @@ Params declare(TrainOptions& options) {
 }
 
 double lr_in(const TrainOptions& options, std::int64_t round) {
-  return options.lr * std::pow(options.lr_decay, static_cast<double>(round));
+  return options.lr * math::pow(options.lr_decay, static_cast<double>(round));
 }
 
 }  // namespace winnow

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
+#include "winnow/base/math.h"
 
 namespace winnow {
 
@@ -26,8 +26,8 @@ at::Tensor uniformity_penalty(const at::Tensor& logits) {
   const auto batch = static_cast<double>(logits.size(0));
   const auto classes = static_cast<double>(logits.size(1));
   // The mean prediction stays a logarithm: as a probability it may underflow.
-  const at::Tensor log_mean = logits.log_softmax(1).logsumexp(0) - std::log(batch);
-  return -log_mean.mean() - std::log(classes);
+  const at::Tensor log_mean = logits.log_softmax(1).logsumexp(0) - math::log(batch);
+  return -log_mean.mean() - math::log(classes);
 }
 
 at::Tensor one_hot_rows(const at::Tensor& labels, std::int64_t classes) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "winnow/base/error.h"
+#include "winnow/base/math.h"
 
 namespace winnow {
 namespace {
@@ -152,7 +153,7 @@ at::Tensor FedNova::carried_on(const at::Tensor& step) {
   // The velocity is the paper's b times the clients' learning rate, and b divides every step by the
   // rate of its round: what is left of it shrinks as that rate does.
   const double left =
-      server_momentum_ * std::pow(lr_decay_, static_cast<double>(round_ - velocity_round_));
+      server_momentum_ * math::pow(lr_decay_, static_cast<double>(round_ - velocity_round_));
   velocity_ = velocity_.defined() ? velocity_.to(step.device()) * left + step : step;
   velocity_round_ = round_;
   return velocity_;

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "winnow/base/math.h"
+
 namespace winnow {
 namespace {
 
@@ -34,7 +36,7 @@ double bias_correction(const std::string& bias, double beta1, double beta2, std:
     return 1.0;
   }
   const auto power = static_cast<double>(bias == "flower" ? round + 1 : round);
-  return std::sqrt(1.0 - std::pow(beta2, power)) / (1.0 - std::pow(beta1, power));
+  return std::sqrt(1.0 - math::pow(beta2, power)) / (1.0 - math::pow(beta1, power));
 }
 
 FedOpt::FedOpt(FedOptKind kind) : kind_(kind) {

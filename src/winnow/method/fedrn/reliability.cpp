@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "winnow/base/math.h"
 #include "winnow/stats/min_max.h"
 
 namespace winnow {
@@ -20,7 +21,7 @@ std::vector<double> signature(const std::vector<float>& output, Similarity simil
   const double largest = std::ranges::max(values);
   double sum = 0.0;
   for (double& value : values) {
-    value = std::exp(value - largest);
+    value = math::exp(value - largest);
     sum += value;
   }
   for (double& value : values) {

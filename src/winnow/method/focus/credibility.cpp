@@ -1,8 +1,9 @@
 #include "winnow/method/focus/credibility.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
+
+#include "winnow/base/math.h"
 
 namespace winnow {
 namespace {
@@ -23,7 +24,7 @@ std::vector<double> credibility(std::span<const double> mutual, double alpha) {
   std::vector<double> shares;
   shares.reserve(mutual.size());
   for (const double loss : mutual) {
-    shares.push_back(std::exp(alpha * (loss - largest)));
+    shares.push_back(math::exp(alpha * (loss - largest)));
   }
   divide(shares, std::accumulate(shares.begin(), shares.end(), 0.0));
   for (double& share : shares) {

@@ -4,16 +4,16 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
-#include <cmath>
 #include <utility>
 
+#include "winnow/base/math.h"
 #include "winnow/train/loss.h"
 #include "winnow/train/soft_loss.h"
 
 namespace winnow {
 
 at::Tensor prior_term(const at::Tensor& logits) {
-  return uniformity_penalty(logits) + std::log(static_cast<double>(logits.size(1)));
+  return uniformity_penalty(logits) + math::log(static_cast<double>(logits.size(1)));
 }
 
 at::Tensor entropy_term(const at::Tensor& logits) {

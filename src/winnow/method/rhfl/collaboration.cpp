@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 
+#include "winnow/base/math.h"
 #include "winnow/train/soft_loss.h"
 
 namespace winnow {
@@ -39,7 +39,7 @@ std::vector<double> confidence_weights(std::span<const double> shares, double be
   std::vector<double> weights;
   double sum = 0.0;
   for (const double share : shares) {
-    weights.push_back(std::exp(beta * (share - largest)));
+    weights.push_back(math::exp(beta * (share - largest)));
     sum += weights.back();
   }
   for (double& weight : weights) {

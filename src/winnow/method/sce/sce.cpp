@@ -3,8 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <cmath>
-
+#include "winnow/base/math.h"
 #include "winnow/method/local_training.h"
 #include "winnow/train/loss.h"
 #include "winnow/train/soft_loss.h"
@@ -36,7 +35,7 @@ class SceClient final : public ClientSide {
 at::Tensor reverse_cross_entropies(const at::Tensor& logits, const at::Tensor& labels) {
   const at::Tensor p = logits.softmax(1).clamp_min(kLeastPrediction);
   const at::Tensor others = 1 - one_hot_rows(labels, logits.size(1));
-  return (p * others).sum(1) * -std::log(kLeastLabel);
+  return (p * others).sum(1) * -math::log(kLeastLabel);
 }
 
 SymmetricCrossEntropy::SymmetricCrossEntropy(double alpha, double beta, const TrainOptions& options)

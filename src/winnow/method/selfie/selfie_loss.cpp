@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "winnow/base/math.h"
 #include "winnow/train/loss.h"
 #include "winnow/train/soft_loss.h"
 
@@ -20,7 +21,7 @@ at::Tensor prediction_counts(const at::Tensor& history, std::int64_t classes) {
 at::Tensor uncertainty(const at::Tensor& counts) {
   const at::Tensor shares = counts.to(at::kFloat) / counts.sum(1, /*keepdim=*/true);
   // x log x is 0 at 0.
-  return -at::xlogy(shares, shares).sum(1) / std::log(static_cast<double>(counts.size(1)));
+  return -at::xlogy(shares, shares).sum(1) / math::log(static_cast<double>(counts.size(1)));
 }
 
 std::int64_t clean_count(std::int64_t batch, double rate) {

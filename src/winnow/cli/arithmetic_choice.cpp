@@ -1,0 +1,98 @@
+#include "winnow/cli/arithmetic_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "winnow/base/arithmetic.h"
+#include "winnow/base/error.h"
+#include "winnow/base/text.h"
+#include "winnow/cli/console.h"
+#include "winnow/engine/fingerprint.h"
+#include "winnow/run/runner.h"
+
+namespace winnow {
+namespace {
+
+// The others only read files; starting LibTorch twice would be a waste.
+bool computes(const std::string& command) {
+  constexpr std::array<std::string_view, 7> kCommands{"run",     "resume",    "verify", "sweep",
+                                                      "inspect", "aggregate", "bench"};
+  return std::ranges::count(kCommands, command) > 0;
+}
+
+// The arithmetic of a run by the name in its log.
+Arithmetic recorded_arithmetic(const std::filesystem::path& directory, const std::string& name) {
+  try {
+    return parse_arithmetic(name);
+  } catch (const Error&) {
+    throw Error(ErrorKind::run,
+                fmt::format("{} was computed with the arithmetic {}, which this CPU does not have",
+                            directory.string(), name),
+                "go on with it on a CPU that has it, or start a new run with --out");
+  }
+}
+
+}  // namespace
+
+void add_arithmetic_option(CLI::App& app, Program& program) {
+  const auto add_to = [&program](CLI::App& command) {
+    command
+        .add_option("--arithmetic", program.arithmetic,
+                    "kernels of the CPU: native (the best it has), avx512, avx2 or baseline")
+        ->type_name("NAME")
+        ->expected(1);
+  };
+  add_to(app);
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    add_to(*command);
+  }
+  app.parse_complete_callback([&app, &program] {
+    const Arithmetic wanted =
+        program.arithmetic.empty() ? default_arithmetic() : parse_arithmetic(program.arithmetic);
+    if (computes(app.get_subcommands().front()->get_name())) {
+      adopt_arithmetic(wanted, program.argv);
+    }
+  });
+}
+
+void follow_arithmetic(const std::filesystem::path& directory, const Program& program) {
+  const auto recorded = read_computed_with(directory);
+  if (!recorded) {
+    return;
+  }
+  const std::string now = current_arithmetic();
+  if (recorded->arithmetic != kUnnamedArithmetic && recorded->arithmetic != now) {
+    if (!program.arithmetic.empty()) {
+      throw Error(ErrorKind::run,
+                  fmt::format("{} was computed with the arithmetic {}, not {}", directory.string(),
+                              recorded->arithmetic, now),
+                  "leave --arithmetic out, or start a new run with --out");
+    }
+    const Arithmetic wanted = recorded_arithmetic(directory, recorded->arithmetic);
+    tell(fmt::format("{} was computed with the arithmetic {}: going on with it\n",
+                     directory.string(), recorded->arithmetic));
+    adopt_arithmetic(wanted, program.argv);
+  }
+  if (recorded->fingerprint != fingerprint()) {
+    tell(
+        fmt::format("warning: {} was computed with other versions of the libraries (fingerprint "
+                    "{}, here {}): the bits may differ\n",
+                    directory.string(), recorded->fingerprint, fingerprint()));
+  }
+}
+
+std::string arithmetic_text() {
+  std::vector<std::string> names;
+  for (const Arithmetic arithmetic : all_arithmetics()) {
+    if (cpu_has(arithmetic)) {
+      names.push_back(arithmetic_name(arithmetic));
+    }
+  }
+  return fmt::format("{} (this CPU has {})", arithmetic_name(default_arithmetic()),
+                     join(names, ", "));
+}
+
+}  // namespace winnow
