@@ -50,7 +50,7 @@ TEST(Metrics, WithoutAnyEvaluationAllAreZero) {
   EXPECT_EQ(accuracies(history_of({std::nullopt})).last10, 0.0);
 }
 
-// spec: partitions, checks for the metric code
+// spec: partitions M, the checks
 TEST(Metrics, BestIsAtLeastLast10WhichIsAtLeastTheMinimum) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     Stream stream(seed, "metrics-test");

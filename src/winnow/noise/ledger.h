@@ -59,7 +59,7 @@ class Ledger {
   const std::vector<LedgerSample>& samples() const { return entries_; }
 
   // True when some block made the client noisy: it was chosen as noisy (FedCorr's s_k = 1), or at
-  // least one of its labels was wrong after the block. spec: metrics, client identification
+  // least one of its labels was wrong after the block. spec: partitions M, client identification
   bool is_noisy(std::int64_t client) const { return noisy_.contains(client); }
   const std::set<std::int64_t>& noisy_clients() const { return noisy_; }
 

@@ -80,7 +80,7 @@ Trained train(Method& method, std::int64_t lanes = 2) {
   return trained;
 }
 
-// spec: label-noise C.7 (9), (11)
+// spec: label-noise C.7 #9, #11
 TEST(ClipFL, WithoutDroppingIsItsBaseBitForBit) {
   const std::vector<Json> bases{{{"name", "fedavg"}},
                                 {{"name", "fedprox"}, {"mu", 0.5}},
