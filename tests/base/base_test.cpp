@@ -79,6 +79,19 @@ TEST(Params, ReadsWhatIsGivenAndKeepsTheRest) {
   EXPECT_EQ(params.find("lr")->default_value(), 0.01);
 }
 
+TEST(Params, PrintsRangesInFull) {
+  double number = 0.5;
+  Params params;
+  const auto text = [&](double low, double high) {
+    return params.add("n", number, "a number").range(low, high).range_text();
+  };
+  EXPECT_EQ(text(0.001, 1e6), "0.001 to 1,000,000");
+  EXPECT_EQ(text(1, 1234567), "1 to 1,234,567");
+  EXPECT_EQ(text(-65536, 4096), "-65,536 to 4096");
+  EXPECT_EQ(text(100000, 1e300), "100,000 to 1e+300");
+  EXPECT_EQ(params.add("n", number, "a number").at_least(1).range_text(), ">= 1");
+}
+
 TEST(Params, RejectsWrongValuesByName) {
   Options options;
   Params params = declare(options);

@@ -1,11 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
 #include "cli/program.h"
+#include "winnow/base/text.h"
 #include "winnow/data/image_files.h"
+#include "winnow/method/method.h"
 #include "winnow/run/runner.h"
 
 namespace winnow::commands_test {
@@ -231,32 +235,26 @@ TEST(Table, SaysWhichRunUsesGroundTruth) {
                     Not(HasSubstr("*"))));
 }
 
-// One after the other: the program prints them so.
+// The program prints them group by group.
 TEST(List, MethodsStandInTheirGroups) {
-  using Group = std::pair<std::string, Words>;
-  std::vector<Group> groups;
+  Words groups;
+  Words names;
   const Json list = Workshop().done({"list", "methods", "--json"}).json();
   for (const Json& method : list) {
     const auto group = method.at("group").get<std::string>();
-    if (groups.empty() || groups.back().first != group) {
-      groups.push_back({group, {}});
+    if (groups.empty() || groups.back() != group) {
+      groups.push_back(group);
     }
-    groups.back().second.push_back(method.at("name").get<std::string>());
+    names.push_back(method.at("name").get<std::string>());
   }
-  EXPECT_THAT(groups,
-              ElementsAre(Group{"system", {"fedcorr", "fedrn", "clipfl", "fedns", "fedncl"}},
-                          Group{"base",
-                                {"fedavg", "fedprox", "fednova", "fedavgm", "fedadam", "fedyogi",
-                                 "fedadagrad", "scaffold", "feddyn", "moon"}},
-                          Group{"robust aggregation",
-                                {"trimmed_mean", "median", "krum", "multi_krum", "bulyan",
-                                 "geometric_median", "arfl"}},
-                          Group{"selection", {"power_of_choice"}},
-                          Group{"noisy-label", {"rofl", "rhfl", "fedlsr", "focus", "clc"}},
-                          Group{"local trainer",
-                                {"coteaching", "joint_optimisation", "selfie", "dividemix", "sce",
-                                 "mixup"}},
-                          Group{"oracle", {"oracle", "fedns_oracle_flags"}}));
+  EXPECT_THAT(groups, ElementsAre("system", "base", "robust aggregation", "selection",
+                                  "noisy-label", "local trainer", "oracle"));
+  Words registered;
+  const Registry registry = builtin_methods();
+  std::ranges::transform(registry.all(), std::back_inserter(registered), &MethodInfo::name);
+  EXPECT_EQ(names, registered);
+  EXPECT_EQ(Words(names.begin(), names.begin() + 5),
+            (Words{"fedcorr", "fedrn", "clipfl", "fedns", "fedncl"}));
 }
 
 TEST(List, EveryKindOfThingInTextAndJson) {
@@ -291,6 +289,32 @@ TEST(Describe, ShowsParametersWithDefaultsAndRanges) {
               HasSubstr("| `shards_per_client` | `2` |"));
   expect_error(shop.call({"describe", "fedprx"}), 2,
                "nothing is called 'fedprx'\n  did you mean 'fedprox'?");
+}
+
+// Cells of a row of a Markdown table; an escaped '|' separates nothing.
+std::size_t cells(const std::string& row) {
+  std::size_t bars = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    bars += row[i] == '|' && (i == 0 || row[i - 1] != '\\') ? 1 : 0;
+  }
+  return bars - 1;
+}
+
+TEST(Describe, EveryRowOfAMarkdownTableHasFourCells) {
+  const Workshop shop;
+  Words names{"experiment", "data", "federation", "validation", "public", "model", "train"};
+  for (const char* what : {"methods", "partitions", "noises"}) {
+    for (const Json& entry : shop.done({"list", what, "--json"}).json()) {
+      names.push_back(entry.at("name").get<std::string>());
+    }
+  }
+  for (const std::string& name : names) {
+    for (const std::string& row : split(shop.done({"describe", name, "--markdown"}).out, '\n')) {
+      EXPECT_TRUE(row.empty() || cells(row) == 4) << name << ": " << row;
+    }
+  }
+  EXPECT_THAT(shop.done({"describe", "clipfl", "--markdown"}).out,
+              HasSubstr("| `fuse` | `\"kept\"` | kept \\| all | which models"));
 }
 
 TEST(Inspect, ShowsPartitionAndNoiseBeforeTraining) {

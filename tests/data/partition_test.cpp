@@ -304,8 +304,9 @@ TEST(Partition, ParseTellsWhatIsWrong) {
   EXPECT_THAT(parse(R"({"name": "dirichlet_class", "alfa": 1})"),
               HasSubstr("unknown key 'federation.partition.alfa' | did you mean 'alpha'?"));
   EXPECT_THAT(parse(R"({"name": "iid_split", "alpha": 1})"), HasSubstr("unknown key"));
-  EXPECT_THAT(parse(R"({"name": "dirichlet_class", "alpha": 0})"),
-              HasSubstr("federation.partition.alpha = 0: expected a number from 0.001 to 1e+06"));
+  EXPECT_THAT(
+      parse(R"({"name": "dirichlet_class", "alpha": 0})"),
+      HasSubstr("federation.partition.alpha = 0: expected a number from 0.001 to 1,000,000"));
   EXPECT_THAT(parse(R"({"alpha": 0.5})"), HasSubstr("expected a name or a table with a name"));
   EXPECT_THAT(parse("3"), HasSubstr("federation.partition = 3: expected a name or a table"));
 }

@@ -41,7 +41,7 @@ TEST(WeightedMean, GivesTheWorkedNumber) {
             std::vector<float>{2.5F});
 }
 
-// spec: label-noise 0.1: (1*10 + 2*30) / 40 of C.7 test 5
+// spec: label-noise 0.1: (1*10 + 2*30) / 40 of C.7 #5
 TEST(WeightedMean, WeighsBySamples) {
   EXPECT_EQ(values_of(mean_of({{state_of({1}), 10}, {state_of({2}), 30}})),
             std::vector<float>{1.75F});

@@ -36,7 +36,7 @@ double median_of(std::vector<double> numbers) {
   return 0.5 * (numbers[(numbers.size() - 1) / 2] + numbers[numbers.size() / 2]);
 }
 
-// The spec's text for one coordinate, step by step.
+// The formula for one coordinate, step by step (spec: baselines 14).
 ArflColumn by_definition(const std::vector<double>& y, double lambda) {
   const std::size_t count = y.size();
   const auto size = static_cast<double>(count);

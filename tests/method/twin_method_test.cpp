@@ -95,7 +95,7 @@ TEST(TwinMethod, TheSecondModelStartsFromASeedOfItsOwn) {
   EXPECT_EQ(values_of(federation.sent(0, "second")), (std::vector<float>{9, 9, 9, 9}));
 }
 
-// spec: baselines 28 T6
+// spec: baselines T6
 TEST(TwinMethod, TransmitsExactlyTwoModelsEachWay) {
   const std::int64_t values = 4;
   for (const bool dividemix : {false, true}) {
@@ -193,7 +193,7 @@ struct Small {
   State global;
 };
 
-// spec: baselines 21, 28 T5
+// spec: baselines 21, T5
 TEST(TwinMethod, TheFirstModelIsFedAvgsWhereNothingIsExchanged) {
   Small plain(std::make_unique<FedAvg>());
   const std::vector<std::string> expected = plain.play();

@@ -52,7 +52,7 @@ TEST_P(ZooCounts, AreThePublishedOnes) {
   EXPECT_EQ(layout->counters(), expected.norms);
 }
 
-// spec: label noise A.2, B.2, B.8 #8, C.2, C.7 #12; input noise 1.9, 2.7; torchvision; timm.
+// spec: label-noise A.2, B.2, B.8 #8, C.2, C.7 #12; input-noise 1.9, 2.7; torchvision; timm.
 INSTANTIATE_TEST_SUITE_P(
     Spec, ZooCounts,
     ::testing::Values(Count{"lenet5", {10, 3, 32, 32}, 62'006, 10, 0, 0},
@@ -271,7 +271,7 @@ TEST(Zoo, Vgg11SeesTheSinglePixelOfASmallImageAtEveryPlace) {
               HasSubstr("set model.resize = 32 or more"));
 }
 
-// spec: label noise C.7 #12
+// spec: label-noise C.7 #12
 TEST(Zoo, PermutingTheRowsOfTheHeadPermutesTheLogits) {
   for (const char* name : {"lenet5", "vit_tiny"}) {
     const NetInfo& info = find_net(name);
@@ -291,7 +291,7 @@ TEST(Zoo, PermutingTheRowsOfTheHeadPermutesTheLogits) {
   }
 }
 
-// spec: label noise B.8 #8
+// spec: label-noise B.8 #8
 TEST(Cnn4, ScalingAConvolutionDoesNotChangeTheLogits) {
   BoundNet bound = bound_net("cnn4", {10, 3, 32, 32});
   const c10::NoGradGuard no_grad;

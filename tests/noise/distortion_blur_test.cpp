@@ -12,7 +12,7 @@ namespace winnow::distortion::distortion_blur_test {
 using testing_pictures::natural;
 using testing_pictures::Picture;
 
-// spec: D5
+// spec: input-noise D5
 TEST(GaussianBlur, UsesTheListedSigmas) {
   constexpr PerSeverity<double> kSigma{.4, .6, .7, .8, 1.0};
   for (int severity = 1; severity <= 5; ++severity) {
@@ -27,7 +27,7 @@ TEST(GaussianBlur, UsesTheListedSigmas) {
   }
 }
 
-// spec: D6, C3
+// spec: input-noise D6, C3
 TEST(DefocusBlur, SeverityFiveIsTheMeanOfNine) {
   Picture picture = natural(1, 16);
   Picture before = picture;
@@ -55,7 +55,7 @@ TEST(DefocusBlur, ReflectsWithoutRepeatingTheEdge) {
   EXPECT_EQ(picture.at(0, 1, 1), 10);
 }
 
-// spec: D7, A15
+// spec: input-noise D7, A15
 TEST(GlassBlur, CopiesFromTheNeighbourAboveOrToTheLeft) {
   // Severity 1 has radius 0: only the copying is left.
   Picture before(1, 32, 32);
@@ -105,7 +105,8 @@ TEST(GlassBlur, MovesAllChannelsTogether) {
   }
 }
 
-// spec: D7: severities 4 and 5 repeat the copying, which carries values up to two pixels away
+// spec: input-noise D7: severities 4 and 5 repeat the copying, which carries values up to two
+// pixels away
 TEST(GlassBlur, TwoIterationsReachFurther) {
   const auto farthest = [](int severity) {
     std::int64_t reach = 0;
@@ -129,7 +130,7 @@ TEST(GlassBlur, TwoIterationsReachFurther) {
   EXPECT_EQ(farthest(4), 2);
 }
 
-// spec: D8
+// spec: input-noise D8
 TEST(MotionBlur, DrawsItsAngleBetweenMinusAndPlusFortyFiveDegrees) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     Picture picture(1, 32, 32, 0);
@@ -148,7 +149,7 @@ TEST(MotionBlur, DrawsItsAngleBetweenMinusAndPlusFortyFiveDegrees) {
   }
 }
 
-// spec: D9
+// spec: input-noise D9
 TEST(ZoomBlur, KeepsTheMiddleSharperThanTheEdge) {
   Picture picture(1, 32, 32);
   for (std::int64_t y = 0; y < 32; ++y) {

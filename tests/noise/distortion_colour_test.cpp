@@ -33,7 +33,7 @@ TEST(Hsv, GoesThereAndBack) {
   EXPECT_EQ(to_hsv({.5F, .5F, .5F}).s, 0.0F);
 }
 
-// spec: C1, D13
+// spec: input-noise C1, D13
 TEST(Brightness, AddsToTheValue) {
   expect_colour(brighten({.8F, .4F, .2F}, 1), .85, .425, .2125);
   expect_colour(brighten({.8F, .4F, .2F}, 2), .9, .45, .225);
@@ -45,7 +45,7 @@ TEST(Brightness, AddsToTheValue) {
   expect_colour(brighten({0.0F, 0.0F, 0.0F}, 5), .3, .3, .3);
 }
 
-// spec: C1, D15
+// spec: input-noise C1, D15
 TEST(Saturate, ScalesTheSaturation) {
   expect_colour(saturate({.8F, .4F, .2F}, 1), .8, .68, .62);
   expect_colour(saturate({.8F, .4F, .2F}, 2), .8, .76, .74);
@@ -54,7 +54,7 @@ TEST(Saturate, ScalesTheSaturation) {
   expect_colour(saturate({.8F, .72F, .76F}, 5), .8, .44, .62);  // S .1 -> .45
 }
 
-// spec: D15
+// spec: input-noise D15
 TEST(Saturate, TintsGreyWithRed) {
   expect_colour(saturate({.5F, .5F, .5F}, 4), .5, .45, .45);
   expect_colour(saturate({.5F, .5F, .5F}, 5), .5, .4, .4);
@@ -75,7 +75,7 @@ TEST(Brightness, LightensGreyImages) {
   EXPECT_EQ(picture.at(0, 0, 0), 176);  // 100 + 76.5, truncated
 }
 
-// spec: C2, D14
+// spec: input-noise C2, D14
 TEST(Contrast, PullsTowardsTheMeanOfEachChannel) {
   constexpr PerSeverity<double> kKept{.75, .5, .4, .3, .15};
   // Values .2, .4, .9 with mean .5.

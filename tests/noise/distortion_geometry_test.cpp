@@ -12,7 +12,7 @@ namespace winnow::distortion::distortion_geometry_test {
 using testing_pictures::natural;
 using testing_pictures::Picture;
 
-// spec: D16
+// spec: input-noise D16
 TEST(Elastic, ScaleMatchesTheListAtThirtyTwo) {
   const PerSeverity<ElasticScale> expected{
       {{0, 0, 2.56}, {1.6, 6.4, 2.24}, {2.56, 1.92, 1.92}, {3.2, 1.28, 1.6}, {3.2, .96, .96}}};
@@ -78,7 +78,7 @@ TEST(Elastic, MovesAllChannelsTogether) {
   }
 }
 
-// spec: D17
+// spec: input-noise D17
 TEST(Pixelate, ReducesToTheListedSides) {
   constexpr PerSeverity<std::int64_t> kSides{30, 28, 27, 24, 20};
   for (int severity = 1; severity <= 5; ++severity) {
@@ -96,7 +96,7 @@ TEST(Pixelate, ReducesToTheListedSides) {
   EXPECT_EQ(pixelated_length(1, 5), 1);
 }
 
-// spec: C8, enlarged again: output i shows small pixel int((i + 1/2) * 20/32)
+// spec: input-noise C8, enlarged again: output i shows small pixel int((i + 1/2) * 20/32)
 TEST(Pixelate, ShowsTheWorkedRampAgain) {
   Picture picture(1, 32, 32);
   for (std::int64_t y = 0; y < 32; ++y) {

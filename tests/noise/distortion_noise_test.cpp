@@ -49,7 +49,7 @@ TEST(ByteNoise, EveryRowIsADistribution) {
 }
 
 // Truncation moves a continuous value down by half a level on average.
-// spec: D1
+// spec: input-noise D1
 TEST(GaussianNoise, HasTheListedSpread) {
   constexpr PerSeverity<double> kSpread{.04, .06, .08, .09, .10};
   for (int severity = 1; severity <= 5; ++severity) {
@@ -59,7 +59,7 @@ TEST(GaussianNoise, HasTheListedSpread) {
   }
 }
 
-// spec: D2: std at x = .5 is .0316 at severity 1 and .1 at 5
+// spec: input-noise D2: std at x = .5 is .0316 at severity 1 and .1 at 5
 TEST(ShotNoise, HasTheListedSpread) {
   constexpr PerSeverity<double> kPhotons{500, 250, 100, 75, 50};
   for (int severity = 1; severity <= 5; ++severity) {
@@ -71,7 +71,7 @@ TEST(ShotNoise, HasTheListedSpread) {
   EXPECT_EQ(shot_noise_of(0, 5)[0], 1.0);
 }
 
-// spec: D2: only multiples of 1/c can come out
+// spec: input-noise D2: only multiples of 1/c can come out
 TEST(ShotNoise, GivesWholePhotonsOnly) {
   const ByteDistribution row = shot_noise_of(100, 5);
   for (std::size_t value = 0; value < 255; ++value) {
@@ -83,7 +83,7 @@ TEST(ShotNoise, GivesWholePhotonsOnly) {
   }
 }
 
-// spec: D3
+// spec: input-noise D3
 TEST(ImpulseNoise, SplitsItsShareBetweenBlackAndWhite) {
   constexpr PerSeverity<double> kShare{.01, .02, .03, .05, .07};
   for (int severity = 1; severity <= 5; ++severity) {
@@ -95,7 +95,7 @@ TEST(ImpulseNoise, SplitsItsShareBetweenBlackAndWhite) {
   }
 }
 
-// spec: C6
+// spec: input-noise C6
 TEST(ImpulseNoise, SeverityFiveSetsThreeAndAHalfPercentAtEachEnd) {
   std::int64_t black = 0;
   std::int64_t white = 0;
@@ -115,7 +115,7 @@ TEST(ImpulseNoise, SeverityFiveSetsThreeAndAHalfPercentAtEachEnd) {
   EXPECT_NEAR(static_cast<double>(white) / static_cast<double>(total), .035, .003);
 }
 
-// spec: D4
+// spec: input-noise D4
 TEST(SpeckleNoise, GrowsWithTheValue) {
   constexpr PerSeverity<double> kSpread{.06, .10, .12, .16, .20};
   for (int severity = 1; severity <= 5; ++severity) {
@@ -125,7 +125,7 @@ TEST(SpeckleNoise, GrowsWithTheValue) {
   }
 }
 
-// spec: C6
+// spec: input-noise C6
 TEST(GaussianPatch, IsHalfBlackAndASixthWhite) {
   const ByteDistribution row = gaussian_patch_distribution();
   EXPECT_NEAR(row[0], .5, .002);

@@ -135,7 +135,7 @@ TEST(DistortionSets, UnknownSetGetsASuggestion) {
               HasSubstr("distortion set 'mian' is not known | did you mean 'main'?"));
 }
 
-// spec: C1
+// spec: input-noise C1
 TEST(Distortions, ConstantImageStaysUnderBlursContrastAndPixelate) {
   for (const char* name : {"gaussian_blur", "defocus_blur", "glass_blur", "motion_blur",
                            "zoom_blur", "contrast", "pixelate"}) {
@@ -238,7 +238,7 @@ TEST(DistortImages, LeavesOtherSamplesAlone) {
     EXPECT_TRUE(at::equal(images[kept], before[kept])) << kept;
   }
   EXPECT_FALSE(at::equal(images[1], before[1]));
-  EXPECT_EQ(images[4].sum().item<std::int64_t>(), 0);  // spec: C6
+  EXPECT_EQ(images[4].sum().item<std::int64_t>(), 0);  // spec: input-noise C6
 }
 
 TEST(DistortImages, SamplesOfOneDistortionDifferUnlessTheGeneratorIsFixed) {

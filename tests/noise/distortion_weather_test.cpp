@@ -15,7 +15,7 @@ namespace winnow::distortion::distortion_weather_test {
 using testing_pictures::flat;
 using testing_pictures::Picture;
 
-// spec: C5
+// spec: input-noise C5
 TEST(Snow, WhitensTheWorkedColour) {
   const Rgb light = snow_base({.8F, .4F, .2F}, .95F);
   EXPECT_NEAR(light.r, .82226, 1e-5);
@@ -27,7 +27,7 @@ TEST(Snow, WhitensTheWorkedColour) {
   EXPECT_NEAR(heavy.b, .40904, 1e-5);
 }
 
-// spec: D10
+// spec: input-noise D10
 TEST(Snow, FlakesAreSymmetricUnderAHalfTurn) {
   for (int severity = 1; severity <= 5; ++severity) {
     Stream stream(2, "snow");
@@ -40,8 +40,8 @@ TEST(Snow, FlakesAreSymmetricUnderAHalfTurn) {
   }
 }
 
-// spec: D10: without blur the mean of a flake layer is E[s; s >= thr] with s ~ N(loc, std), and
-// blurring keeps means; at severities 1 and 2 there is no zoom to smooth the layer first.
+// spec: input-noise D10: without blur the mean of a flake layer is E[s; s >= thr] with s ~ N(loc,
+// std), and blurring keeps means; at severities 1 and 2 there is no zoom to smooth the layer first.
 TEST(Snow, AmountOfSnowFollowsTheConstants) {
   const auto expected = [](double mean, double spread, double threshold) {
     double sum = 0.0;
@@ -77,7 +77,7 @@ TEST(Snow, MakesBlackImagesLighter) {
   EXPECT_GE(*std::min_element(picture.bytes.begin(), picture.bytes.end()), 6);
 }
 
-// spec: C4
+// spec: input-noise C4
 TEST(Plasma, RunsFromZeroToOneWithTheMeanInTheMiddle) {
   double mean = 0.0;
   for (std::uint64_t i = 0; i < 100; ++i) {
@@ -90,7 +90,7 @@ TEST(Plasma, RunsFromZeroToOneWithTheMeanInTheMiddle) {
   EXPECT_NEAR(mean, .5, .03);
 }
 
-// spec: C4
+// spec: input-noise C4
 TEST(Plasma, IsRougherWithASmallerDecay) {
   const auto roughness = [](double decay) {
     double sum = 0.0;
@@ -124,7 +124,7 @@ TEST(Plasma, WrapsRoundAndTakesAnySize) {
   EXPECT_EQ(plasma(1, 3.0, stream).values, std::vector<float>{0.0F});
 }
 
-// spec: C4, D12
+// spec: input-noise C4, D12
 TEST(Fog, KeepsAConstantImageInTheWorkedRange) {
   constexpr PerSeverity<double> kDensity{.2, .5, .75, 1.0, 1.5};
   for (int severity = 1; severity <= 5; ++severity) {
@@ -148,7 +148,7 @@ TEST(Fog, LeavesABlackImageBlack) {
   EXPECT_EQ(picture.bytes, flat(1, 28, 0).bytes);
 }
 
-// spec: D19
+// spec: input-noise D19
 TEST(Spatter, LiquidIsZeroOrAboveItsThreshold) {
   constexpr PerSeverity<float> kThreshold{.7F, .7F, .69F, .69F, .68F};
   for (int severity = 1; severity <= 5; ++severity) {
@@ -165,7 +165,7 @@ TEST(Spatter, LiquidIsZeroOrAboveItsThreshold) {
   }
 }
 
-// spec: D19
+// spec: input-noise D19
 TEST(Spatter, MudCoversWithItsColour) {
   for (const int severity : {4, 5}) {
     Picture picture = flat(3, 32, 255);
@@ -213,7 +213,7 @@ TEST(Spatter, WaterLightIsScaledToItsStrength) {
   EXPECT_EQ(*std::max_element(dry.values.begin(), dry.values.end()), 0.0F);
 }
 
-// spec: D19
+// spec: input-noise D19
 TEST(Spatter, WaterOnlyAddsLightOfItsColour) {
   for (const int severity : {1, 2, 3}) {
     Picture picture = flat(3, 32, 0);

@@ -32,7 +32,7 @@ TEST(Border, FoldsAnyIndexBack) {
   }
 }
 
-// spec: D5
+// spec: input-noise D5
 TEST(GaussianKernel, HasTheWorkedWeights) {
   const auto expect_half = [](double sigma, const std::vector<double>& half) {
     const std::vector<float> kernel = gaussian_kernel(sigma);
@@ -54,7 +54,7 @@ TEST(GaussianKernel, RadiusFollowsTheTruncationAndZeroIsTheIdentity) {
   EXPECT_EQ(gaussian_kernel(6.4, 3.0).size(), 39U);
 }
 
-// spec: C3
+// spec: input-noise C3
 TEST(Kernels, SumToOne) {
   for (const double sigma : {.25, .4, .5, .6, .7, .8, 1.0, 1.28, 6.4}) {
     const std::vector<float> kernel = gaussian_kernel(sigma);
@@ -85,7 +85,7 @@ TEST(GaussianFilter, RepeatsTheEdge) {
   EXPECT_NEAR(out.row(0)[0], .398943 + .241971 + .053991 + .004432 + .000134, 1e-5);
 }
 
-// spec: D6
+// spec: input-noise D6
 TEST(DefocusKernel, HasTheWorkedWeights) {
   const auto cell = [](int severity, std::int64_t y, std::int64_t x) {
     return defocus_kernel(severity)[static_cast<std::size_t>((y + 8) * 17 + x + 8)];
@@ -112,7 +112,7 @@ TEST(DefocusKernel, HasTheWorkedWeights) {
   EXPECT_EQ(defocus_taps(5).size(), 9U);
 }
 
-// spec: D8
+// spec: input-noise D8
 TEST(MotionKernel, HasTheWorkedWeights) {
   const std::vector<double> mild = motion_kernel(6, 1);
   EXPECT_EQ(mild.size(), 13U);
@@ -137,7 +137,7 @@ TEST(MotionOffsets, FollowTheWorkedLines) {
   }
 }
 
-// spec: C3
+// spec: input-noise C3
 TEST(MotionBlur, SmearsAnImpulseToOneSideOnly) {
   Plane plane(1, 17);
   plane.row(0)[8] = 1.0F;
@@ -150,7 +150,7 @@ TEST(MotionBlur, SmearsAnImpulseToOneSideOnly) {
   }
 }
 
-// spec: D9
+// spec: input-noise D9
 TEST(Zoom, GeometryMatchesTheWorkedSizes) {
   const std::vector<double> factors = zoom_factors(5);
   const auto at = [&factors](std::size_t hundredths) {
@@ -169,7 +169,7 @@ TEST(Zoom, GeometryMatchesTheWorkedSizes) {
   }
 }
 
-// spec: D10
+// spec: input-noise D10
 TEST(Zoom, GeometryOfSnowMatchesTheWorkedSizes) {
   EXPECT_EQ(zoom_geometry(32, 1.0), (ZoomGeometry{32, 0, 32, 0}));
   EXPECT_EQ(zoom_geometry(32, 1.75), (ZoomGeometry{19, 6, 33, 0}));
@@ -202,7 +202,7 @@ TEST(Zoom, OneIsTheIdentityAndARampIsStretchedWithCornersAligned) {
   }
 }
 
-// spec: C8
+// spec: input-noise C8
 TEST(BoxResize, ReducesTheWorkedRamp) {
   std::vector<std::uint8_t> ramp(32);
   for (std::size_t j = 0; j < 32; ++j) {
@@ -237,7 +237,7 @@ GreyImage step_image(std::uint8_t left, std::uint8_t right) {
   return image;
 }
 
-// spec: D19
+// spec: input-noise D19
 TEST(Canny, FindsAStepOnce) {
   // Both columns beside the step have magnitude 4 * 50 = 200 > 150; the right one is not greater
   // than its left neighbour.

@@ -24,7 +24,7 @@ std::vector<Picture> gallery(std::uint64_t seed, int count) {
   return pictures;
 }
 
-// spec: input-noise-methods 1.8: mean 126.1-127.6, std 60-61, 4.4-4.7 % saturated, per-pixel std
+// spec: input-noise 1.8: mean 126.1-127.6, std 60-61, 4.4-4.7 % saturated, per-pixel std
 // across images 52.9-57.0
 TEST(GenerativeSurrogate, HasTheMeasuredStatistics) {
   for (const std::uint64_t seed : {1U, 2U, 3U}) {

@@ -19,13 +19,13 @@ std::vector<int> row(const JpegTable& table, std::size_t y) {
   return {first, first + 8};
 }
 
-// spec: C7
+// spec: input-noise C7
 TEST(JpegTables, FirstLumaRowsAreAsWorked) {
   EXPECT_THAT(row(jpeg_luma_table(80), 0), ElementsAre(6, 4, 4, 6, 10, 16, 20, 24));
   EXPECT_THAT(row(jpeg_luma_table(40), 0), ElementsAre(20, 14, 13, 20, 30, 50, 64, 76));
 }
 
-// spec: D18: quality 50 is the base itself
+// spec: input-noise D18: quality 50 is the base itself
 TEST(JpegTables, QualityFiftyIsTheBase) {
   const JpegTable luma = jpeg_luma_table(50);
   EXPECT_THAT(row(luma, 1), ElementsAre(12, 12, 14, 19, 26, 58, 60, 55));
@@ -52,7 +52,7 @@ TEST(JpegTables, StayBetweenOneAndTwoHundredFiftyFive) {
   }
 }
 
-// spec: C7
+// spec: input-noise C7
 TEST(Jpeg, FlatGreyMovesAsWorked) {
   for (const std::int64_t channels : {1, 3}) {
     Picture fine = flat(channels, 32, 100);
@@ -115,7 +115,7 @@ TEST(Jpeg, WorseQualityLosesMore) {
   }
 }
 
-// spec: D18
+// spec: input-noise D18
 TEST(Jpeg, SeveritiesUseTheListedQualities) {
   constexpr PerSeverity<int> kQuality{80, 65, 58, 50, 40};
   for (int severity = 1; severity <= 5; ++severity) {

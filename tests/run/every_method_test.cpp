@@ -164,7 +164,7 @@ TEST_P(EveryBase, CanBeWrapped) {
   expect_wrapped("fedcorr");
   expect_wrapped("oracle");
   if (std::set<std::string>{"median", "krum", "bulyan", "arfl"}.contains(GetParam())) {
-    EXPECT_THROW(expect_wrapped("fedns"), Error) << "it gives all models the same say";
+    EXPECT_THROW(expect_wrapped("fedns"), Error) << "it weights all models equally";
   } else {
     expect_wrapped("fedns");
   }

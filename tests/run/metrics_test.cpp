@@ -62,7 +62,7 @@ TEST(Metrics, WithoutAnyEvaluationBestIsZeroAndThereIsNoLast10) {
   EXPECT_EQ(accuracies(history_of({std::nullopt})).last10, std::nullopt);
 }
 
-// spec: partitions, checks for the metric code
+// spec: partitions M, the checks
 TEST(Metrics, BestIsAtLeastLast10WhichIsAtLeastTheMinimum) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     Stream stream(seed, "metrics-test");

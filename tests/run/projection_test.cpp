@@ -22,7 +22,7 @@ TEST(Projection, IsPartOfTheResolvedExperiment) {
   EXPECT_NE(small({"model.projection=16"}).hash(), small().hash());
   EXPECT_EQ(
       error_text([] { small({"model.projection=-2"}); }),
-      "model.projection = -2: expected a whole number from -1 to 65536 | width of a two-layer "
+      "model.projection = -2: expected a whole number from -1 to 65,536 | width of a two-layer "
       "projection of the features before the head; 0: none, -1: as the method wants it");
 }
 

@@ -7,7 +7,7 @@ namespace winnow::quality_test {
 using Set = std::set<std::int64_t>;
 
 TEST(Quality, IdentificationOfTheSpecExample) {
-  // spec: label-noise C.7 #10 and metrics: pruned {1,4,9,2}, truth {1,4,5,7}
+  // spec: label-noise C.7 #10; partitions M: pruned {1,4,9,2}, truth {1,4,5,7}
   const Detection found = detect({1, 4, 9, 2}, {1, 4, 5, 7}, 10);
   EXPECT_EQ(found.precision, 0.5);
   EXPECT_EQ(found.recall, 0.5);

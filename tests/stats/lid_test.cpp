@@ -44,7 +44,7 @@ std::vector<float> random_rows(std::uint64_t seed, std::size_t rows, std::size_t
   return points;
 }
 
-// The formula of the specification word for word.
+// The formula word for word (spec: label-noise A.3).
 double plain_lid(const std::vector<float>& points, std::size_t dims, std::size_t k,
                  std::size_t row) {
   std::vector<double> distances;

@@ -160,7 +160,7 @@ TEST(Lane, TrainsAsTheLongHandLoopDoes) {
   }
 }
 
-// spec: baselines 2; label-noise C.7 test 9 guards against an anchor that moves with the weights.
+// spec: baselines 2; label-noise C.7 #9 guards against an anchor that moves with the weights.
 TEST(Lane, ProximalTermStartsAtZeroAndThenHoldsBack) {
   const World world;
   Lane lane = world.lane<TwoLayerNet>();
@@ -210,7 +210,7 @@ TrainKey mixup_key_of_the_example(const LocalSet& set, const TrainOptions& optio
   return {};
 }
 
-// spec: label-noise A.7 test 11
+// spec: label-noise A.7 #11
 TEST(Lane, MixupMixesImagesAndLosses) {
   const Feed feed(rows_as_images({{1, 2}, {3, 4}, {5, 6}}), bytes_as_they_are(), 0, at::kCPU);
   at::Tensor seen;

@@ -17,7 +17,7 @@ double loss_of(const at::Tensor& logits, std::int64_t label, double smoothing, d
   return smoothed_cross_entropy(logits, at::tensor({label}), smoothing, temperature).item<double>();
 }
 
-// spec: label-noise C.7 test 1
+// spec: label-noise C.7 #1
 TEST(SmoothedCrossEntropy, GivesTheWorkedValues) {
   const at::Tensor logits = logits_of({4, 1, -2, 0});
   EXPECT_NEAR(loss_of(logits, 0, 0.1, 10.0), 1.11767234, 1e-8);
@@ -25,7 +25,7 @@ TEST(SmoothedCrossEntropy, GivesTheWorkedValues) {
   EXPECT_NEAR(loss_of(logits, 0, 0.1, 1.0), 0.39320192, 1e-8);
 }
 
-// spec: label-noise C.7 test 1
+// spec: label-noise C.7 #1
 TEST(SmoothedCrossEntropy, GivesTheWorkedGradient) {
   at::Tensor logits = logits_of({4, 1, -2, 0}).set_requires_grad(true);
   smoothed_cross_entropy(logits, at::tensor({std::int64_t{0}}), 0.1, 10.0).backward();
@@ -37,7 +37,7 @@ TEST(SmoothedCrossEntropy, GivesTheWorkedGradient) {
   EXPECT_NEAR(gradient.sum().item<double>(), 0.0, 1e-15);
 }
 
-// spec: label-noise C.7 test 2
+// spec: label-noise C.7 #2
 TEST(SmoothedCrossEntropy, GivesTheWorkedValuesForTenClasses) {
   for (const double temperature : {0.5, 1.0, 10.0}) {
     EXPECT_NEAR(loss_of(at::zeros({1, 10}, at::kDouble), 3, 0.1, temperature), std::log(10.0),

@@ -138,7 +138,7 @@ TEST(Plan, JitterOfAPassIsKeyed) {
   EXPECT_TRUE(at::equal(draw_jitter(20, 1).narrow(0, 0, 5), draw_jitter(5, 1)));
 }
 
-// spec: label-noise A.3, baselines 26
+// spec: label-noise A.3; baselines 26
 TEST(Plan, MixupPairsSamplesInsideTheirBatch) {
   const Local local(10);
   const Plan plan =
@@ -156,7 +156,7 @@ TEST(Plan, MixupPairsSamplesInsideTheirBatch) {
   EXPECT_TRUE(moved);
 }
 
-// spec: label-noise A.3, baselines 26
+// spec: label-noise A.3; baselines 26
 TEST(Plan, MixupDrawsOneLambdaPerBatch) {
   const Local local(10);
   const Plan uniform =

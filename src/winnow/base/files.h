@@ -12,7 +12,7 @@ std::string read_file(const std::filesystem::path& path);
 
 // Writes beside the target, flushes to the disk, then renames over it; a crash at any instant
 // leaves either the old file or the new one. Throws Error(kind run) (a full disk, say) and leaves
-// no rest.
+// nothing behind.
 void write_file_whole(const std::filesystem::path& path, std::string_view content);
 
 // A file that is opened once and appended to in whole lines, each flushed to the operating system.

@@ -18,8 +18,20 @@ struct Overloaded : Fs... {
 template <typename... Fs>
 Overloaded(Fs...) -> Overloaded<Fs...>;
 
+// "0.001", "1,000,000"
 std::string number_text(double value) {
-  return std::isinf(value) ? (value > 0 ? "inf" : "-inf") : fmt::format("{:g}", value);
+  constexpr double kFewDigits = 1e4;    // up to here no separators are needed
+  constexpr double kManyDigits = 1e15;  // above, not every whole number is a double
+  const double size = std::abs(value);
+  if (size < kFewDigits || size > kManyDigits || std::trunc(value) != value) {
+    return fmt::format("{:g}", value);
+  }
+  std::string digits = fmt::format("{:.0f}", value);
+  const std::size_t first = value < 0 ? 1 : 0;
+  for (std::size_t end = digits.size(); end > first + 3;) {
+    digits.insert(end -= 3, ",");
+  }
+  return digits;
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class Param {
   Param& at_least(double low) { return range(low, std::numeric_limits<double>::infinity()); }
   Param& above(double low);  // as at_least, but `low` itself is not allowed
   Param& choices(std::vector<std::string> allowed);
-  Param& source(std::string text);  // where the default comes from: a paper, a spec section
+  Param& source(std::string text);  // where the default comes from: a paper, a section of docs/spec
 
   const std::string& name() const { return name_; }
   const std::string& help() const { return help_; }

@@ -157,15 +157,21 @@ void print_text(const Json& json) {
   }
 }
 
+// Text for a cell of a Markdown table, where a bare '|' would begin the next one.
+std::string cell(const std::string& text) {
+  return join(split(text, '|'), "\\|");
+}
+
 void print_markdown(const Json& json) {
   fmt::print("| parameter | default | allowed | meaning |\n|---|---|---|---|\n");
   for (const Json& param : json.at("parameters")) {
     const auto range = param.at("range").get<std::string>();
     const auto source = param.at("source").get<std::string>();
-    fmt::print(
-        "| `{}` | `{}` | {} | {}{} |\n", param.at("name").get<std::string>(),
-        param.at("default").dump(), range.empty() ? param.at("type").get<std::string>() : range,
-        param.at("help").get<std::string>(), source.empty() ? "" : fmt::format(" ({})", source));
+    const std::string meaning =
+        param.at("help").get<std::string>() + (source.empty() ? "" : fmt::format(" ({})", source));
+    fmt::print("| `{}` | `{}` | {} | {} |\n", param.at("name").get<std::string>(),
+               cell(param.at("default").dump()),
+               cell(range.empty() ? param.at("type").get<std::string>() : range), cell(meaning));
   }
 }
 

@@ -1,4 +1,4 @@
-// Numbers out of untrusted bytes: every read is checked, and a damage names the file and the
+// Numbers out of untrusted bytes: every read is checked, and an error names the file and the
 // offset.
 #pragma once
 

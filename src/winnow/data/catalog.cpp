@@ -212,7 +212,7 @@ std::vector<double> per_channel(std::string_view key, const std::vector<double>&
 Params declare(DataOptions& options) {
   Params params;
   params.add("name", options.name, "data set; `winnow list datasets` names them all");
-  params.add("path", options.path, "where it lies, if not in a usual place");
+  params.add("path", options.path, "where the data set lies, if not in a usual place");
   params.add("list_test", options.list_test,
              "list of test images, where data.path is a list (empty: split 80/20)");
   params.add("given_labels", options.given_labels,
@@ -223,14 +223,18 @@ Params declare(DataOptions& options) {
       .range(0, 4096);
   params
       .add("train_limit", options.train_limit,
-           "use only the first so many training samples, in the set's order (0: all)")
+           "use only the first N training samples, in the set's order (0: all)")
       .at_least(0);
-  params.add("test_limit", options.test_limit, "use only the first so many test samples (0: all)")
+  params.add("test_limit", options.test_limit, "use only the first N test samples (0: all)")
       .at_least(0);
-  params.add("mean", options.mean, "per channel, of values in [0,1] (empty: the set's own)")
+  params
+      .add("mean", options.mean,
+           "mean of each channel that images are normalised by; empty: the set's own")
       .range(0, 1)
-      .source("spec 0.5");
-  params.add("std", options.std, "per channel (empty: the set's own)").above(0).source("spec 0.5");
+      .source("spec: label-noise 0.5");
+  params.add("std", options.std, "standard deviation of each channel; empty: the set's own")
+      .above(0)
+      .source("spec: label-noise 0.5");
   params.add("augment", options.augment, "padded random crop and flip in training")
       .choices({"auto", "on", "off"});
   params.add("samples", options.samples, "synthetic: training samples").range(1, 10'000'000);
@@ -239,7 +243,7 @@ Params declare(DataOptions& options) {
   params.add("channels", options.channels, "synthetic: channels").range(1, 16);
   params.add("size", options.size, "synthetic: height and width").range(4, 512);
   params.add("difficulty", options.difficulty, "synthetic: 0 trivial .. 1 hard").range(0, 1);
-  params.add("seed", options.seed, "of the synthetic set and of 80/20 splits of image files");
+  params.add("seed", options.seed, "seed of the synthetic set and of 80/20 splits of image files");
   return params;
 }
 

@@ -5,14 +5,14 @@
 namespace winnow {
 namespace {
 
-// spec: label-noise methods 0.5. CIFAR-10 is fed with ImageNet's constants in FedCorr and FedRN.
+// spec: label-noise 0.5. CIFAR-10 is fed with ImageNet's constants in FedCorr and FedRN.
 Normalisation imagenet_constants() {
   return {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 }
 Normalisation cifar100_constants() {
   return {{0.507, 0.487, 0.441}, {0.267, 0.256, 0.276}};
 }
-// spec: input-noise methods 1.7. FedNS feeds PathMNIST and EuroSAT with CIFAR-10's own constants.
+// spec: input-noise 1.7. FedNS feeds PathMNIST and EuroSAT with CIFAR-10's own constants.
 Normalisation cifar10_constants() {
   return {{0.4914, 0.4822, 0.4465}, {0.2023, 0.1994, 0.2010}};
 }

@@ -273,7 +273,7 @@ Assignment iid_split(const PartitionOptions& /*options*/, const PartitionInput& 
   return assign;
 }
 
-// spec: input noise 1.7
+// spec: input-noise 1.7
 Assignment iid_random(const PartitionOptions& options, const PartitionInput& input) {
   check_reachable("iid_random", options.min_size, input.samples(), "the", input);
   Stream stream(input.seed, "partition");

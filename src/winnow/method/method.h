@@ -49,7 +49,7 @@ struct Server {
 
 // What a method claims about its clients; the run layer measures it against the truth.
 struct Findings {
-  std::optional<std::vector<std::int64_t>> flagged = {};  // clients held to be noisy
+  std::optional<std::vector<std::int64_t>> flagged = {};  // clients considered noisy
   std::map<std::int64_t, double> noise_levels = {};  // estimated shares of wrong labels, by client
   // The numbers behind these claims, by name and client: "lid", "ncs", "expertise", ...
   std::map<std::string, std::map<std::int64_t, double>> scores = {};

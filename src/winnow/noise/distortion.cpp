@@ -137,7 +137,7 @@ int parse_severity(std::int64_t number) {
 }
 
 const std::vector<std::string>& distortion_set(std::string_view name) {
-  // spec: input-noise-methods 1.8, A11
+  // spec: input-noise 1.8, A11
   static const std::map<std::string, std::vector<std::string>, std::less<>> sets{
       {"main", {"contrast", "gaussian_blur", "defocus_blur"}},
       {"patch", {"black", "gaussian_patch", "generative_surrogate"}},

@@ -1,5 +1,5 @@
 // Image distortions chosen by name: the corruptions of CIFAR-10-C and the patches of the FedNS
-// noise benchmark. spec: input-noise-methods 1.8 and PART 3
+// noise benchmark. spec: input-noise 1.8, 3
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -14,14 +14,14 @@ struct Hsv {
 Hsv to_hsv(const Rgb& colour);
 Rgb to_rgb(const Hsv& colour);
 
-// The colour after the distortion, in [0,1]. spec: D13, D15
+// The colour after the distortion, in [0,1]. spec: input-noise D13, D15
 Rgb brighten(const Rgb& colour, int severity);
 Rgb saturate(const Rgb& colour, int severity);
 
 // Grey images only become lighter.
 void brightness(const ImageView& image, int severity);
 
-// Towards the mean of each channel. spec: D14
+// Towards the mean of each channel. spec: input-noise D14
 void contrast(const ImageView& image, int severity);
 
 // Grey images have saturation 0: severities 1 to 3 leave them as they are; 4 and 5 add saturation,

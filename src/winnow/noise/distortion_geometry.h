@@ -32,7 +32,7 @@ struct Affine {
 Affine affine_through(const std::array<Point, 3>& from, const std::array<Point, 3>& to);
 
 // Strength of the displacement, width of its smoothing and jitter of the corners, in pixels, for an
-// image of this height. spec: D16
+// image of this height. spec: input-noise D16
 struct ElasticScale {
   double alpha = 0.0;
   double sigma = 0.0;
@@ -42,10 +42,10 @@ ElasticScale elastic_scale(std::int64_t height, int severity);
 
 // A random affine map, then a smooth random displacement. The corners that the map moves lie a
 // third of the shorter side from the centre.
-void elastic(const ImageView& image, int severity, Stream& stream);  // spec: D16
+void elastic(const ImageView& image, int severity, Stream& stream);  // spec: input-noise D16
 
 // The side that `length` shrinks to before it is enlarged again, at least 1.
 std::int64_t pixelated_length(std::int64_t length, int severity);
-void pixelate(const ImageView& image, int severity);  // spec: D17
+void pixelate(const ImageView& image, int severity);  // spec: input-noise D17
 
 }  // namespace winnow::distortion

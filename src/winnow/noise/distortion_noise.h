@@ -15,11 +15,11 @@ namespace winnow::distortion {
 using ByteDistribution = std::array<double, 256>;
 
 // What each noise makes of one input level, truncation and clipping included.
-ByteDistribution gaussian_noise_of(int level, int severity);  // spec: D1
-ByteDistribution shot_noise_of(int level, int severity);      // spec: D2
-ByteDistribution impulse_noise_of(int level, int severity);   // spec: D3
-ByteDistribution speckle_noise_of(int level, int severity);   // spec: D4
-// Clipped standard normal times 255, truncated. spec: 1.8
+ByteDistribution gaussian_noise_of(int level, int severity);  // spec: input-noise D1
+ByteDistribution shot_noise_of(int level, int severity);      // spec: input-noise D2
+ByteDistribution impulse_noise_of(int level, int severity);   // spec: input-noise D3
+ByteDistribution speckle_noise_of(int level, int severity);   // spec: input-noise D4
+// Clipped standard normal times 255, truncated. spec: input-noise 1.8
 ByteDistribution gaussian_patch_distribution();
 
 // Draws from one distribution with a single 32-bit number (alias method): 8 bits choose a slot, 24

@@ -1,4 +1,4 @@
-// Spatter: drops of water (severities 1 to 3) or mud (4 and 5) on the lens. spec: D19
+// Spatter: drops of water (severities 1 to 3) or mud (4 and 5) on the lens. spec: input-noise D19
 #pragma once
 
 #include "winnow/base/random.h"

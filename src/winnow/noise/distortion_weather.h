@@ -12,10 +12,10 @@ Rgb snow_base(const Rgb& colour, float mix);
 // The blurred flakes, in [0,1], already with their image turned by 180 degrees added.
 Plane snow_flakes(std::int64_t height, std::int64_t width, int severity, Stream& stream);
 
-void snow(const ImageView& image, int severity, Stream& stream);  // spec: D10
+void snow(const ImageView& image, int severity, Stream& stream);  // spec: input-noise D10
 
 // out = (x + c P) m / (m + c) with the plasma map P, shared by the channels, and m the largest
-// value of the image. spec: D12
+// value of the image. spec: input-noise D12
 void fog(const ImageView& image, int severity, Stream& stream);
 
 }  // namespace winnow::distortion

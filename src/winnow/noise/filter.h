@@ -9,7 +9,7 @@
 
 namespace winnow::distortion {
 
-// What lies outside the picture. spec: input-noise-methods PART 3, conventions.
+// What lies outside the picture. spec: input-noise 3, conventions.
 enum class Border {
   edge,         // a a | a b c | c c
   reflect_101,  // c b | a b c | b a  (the edge is not repeated)
@@ -41,7 +41,7 @@ Plane correlate(const Plane& plane, std::span<const Tap> taps, Border border);
 Plane mean_3x3(const Plane& plane);
 
 // The disc of a defocused lens on the grid -8..8 squared, row-major 17x17, summing to 1.
-// spec: D6
+// spec: input-noise D6
 std::vector<double> defocus_kernel(int severity);
 
 // The weights of defocus_kernel that matter (above 1e-9) as taps.

@@ -1,5 +1,5 @@
 // Edges of a grey picture and what spatter makes of them: Canny, chamfer distance, equalisation.
-// spec: D19
+// spec: input-noise D19
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The blur of a moving camera: a one-sided Gaussian along a line. spec: D8
+// The blur of a moving camera: a one-sided Gaussian along a line. spec: input-noise D8
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 namespace winnow::distortion {
 
 // One axis of the centred zoom Z(x, factor): `crop` samples from `top` on are stretched to `size`
-// with corners aligned, and `length` of those are kept from `cut` on. spec: D9
+// with corners aligned, and `length` of those are kept from `cut` on. spec: input-noise D9
 struct ZoomGeometry {
   std::int64_t crop = 0;
   std::int64_t top = 0;
@@ -34,7 +34,7 @@ float sample_bilinear(const Plane& plane, float y, float x, Border border);
 Plane resize_bilinear(const Plane& plane, std::int64_t height, std::int64_t width);
 
 // Box-filter resize of one channel of bytes, across first, then down, floor(v + 1/2) after each
-// pass. spec: D17
+// pass. spec: input-noise D17
 std::vector<std::uint8_t> resize_box(std::span<const std::uint8_t> bytes, std::int64_t height,
                                      std::int64_t width, std::int64_t new_height,
                                      std::int64_t new_width);

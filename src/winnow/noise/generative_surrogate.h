@@ -1,6 +1,6 @@
 // Pictures from an untrained generator: the honest stand-in for the generative patches of the FedNS
 // paper, whose images and weights are not available. It makes no claim to be any published
-// generator. spec: input-noise-methods 1.8, A12
+// generator. spec: input-noise 1.8, A12
 #pragma once
 
 #include <array>

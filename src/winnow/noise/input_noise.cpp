@@ -34,7 +34,7 @@ void InputNoise::declare(Params& params, InputNoiseOptions& options) {
       .choices({"main", "patch", "mixed", "all"})
       .source("FedNS");
   params.add("kinds", options.kinds, "distortions to draw from instead of a set");
-  params.add("severity", options.severity, "low (1), medium (3), high (5), or 1 to 5");
+  params.add("severity", options.severity, "how strong: low (1), medium (3), high (5), or 1 to 5");
   params.add("level", options.level, "share of a client's samples that is distorted").range(0, 1);
   params.add("gen_mode", options.gen_mode, "generative_surrogate: a picture per sample, or one")
       .choices({"per_sample", "fixed"});

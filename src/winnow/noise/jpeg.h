@@ -1,4 +1,4 @@
-// What baseline JPEG with 4:2:0 colour loses, without the lossless coding. spec: D18
+// What baseline JPEG with 4:2:0 colour loses, without the lossless coding. spec: input-noise D18
 #pragma once
 
 #include <array>

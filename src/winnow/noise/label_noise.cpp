@@ -55,13 +55,15 @@ void declare_gaussian(Params& params, LabelNoiseOptions& options) {
 
 void declare_matrix(Params& params, LabelNoiseOptions& options) {
   params.add("file", options.file, "text file of the matrix: one row of numbers per class");
-  params.add("matrix", options.matrix, "or the matrix itself, row after row").range(0, 1);
+  params.add("matrix", options.matrix, "the matrix itself, row after row, in place of a file")
+      .range(0, 1);
   params.add("rho", options.rho, "share of noisy clients, exactly").range(0, 1);
 }
 
 void declare_human(Params& params, LabelNoiseOptions& options) {
   params.add("file", options.file, "the human labels of the whole training set");
-  params.add("rho", options.rho, "share of clients that take them, exactly").range(0, 1);
+  params.add("rho", options.rho, "share of clients that take the human labels, exactly")
+      .range(0, 1);
 }
 
 void finish_nothing(LabelNoiseOptions& /*options*/, const Json& /*table*/,

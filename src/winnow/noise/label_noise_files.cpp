@@ -123,7 +123,7 @@ ClientNoises plan_transition_matrix(const LabelNoiseOptions& options,
   return corrupt_share(options, context, stream, level, corrupt);
 }
 
-// spec: input noise, table VI: a noisy client takes the human labels for all its samples.
+// spec: input-noise 1.11, table VI: a noisy client takes the human labels for all its samples.
 ClientNoises plan_human_labels(const LabelNoiseOptions& options, const LabelNoiseContext& context,
                                Stream& stream) {
   const auto human = std::make_shared<const Labels>(

@@ -134,7 +134,7 @@ std::int64_t draw_from_matrix(Stream& stream, std::span<std::int64_t> labels,
   return changed;
 }
 
-// spec: label noise L1: first every client's choice, then every client's level.
+// spec: partitions L1: first every client's choice, then every client's level.
 ClientNoises plan_fedcorr(const LabelNoiseOptions& options, const LabelNoiseContext& context,
                           Stream& stream) {
   if (options.labels_0_9 && context.classes < kReleasedLabels) {
@@ -159,7 +159,7 @@ ClientNoises plan_fedcorr(const LabelNoiseOptions& options, const LabelNoiseCont
   return noises;
 }
 
-// spec: label noise L2
+// spec: partitions L2
 ClientNoises plan_clipfl(const LabelNoiseOptions& options, const LabelNoiseContext& context,
                          Stream& stream) {
   const auto count = exact_share(options.rho, static_cast<std::int64_t>(context.clients.size()));
@@ -175,7 +175,7 @@ ClientNoises plan_clipfl(const LabelNoiseOptions& options, const LabelNoiseConte
   return noises;
 }
 
-// spec: label noise L3
+// spec: partitions L3
 ClientNoises plan_fedrn(const LabelNoiseOptions& options, const LabelNoiseContext& context,
                         Stream& /*stream*/) {
   ClientNoises noises;
@@ -189,7 +189,7 @@ ClientNoises plan_fedrn(const LabelNoiseOptions& options, const LabelNoiseContex
   return noises;
 }
 
-// spec: input noise 2.7. `p` is the chance that a client is clean.
+// spec: input-noise 2.7. `p` is the chance that a client is clean.
 ClientNoises plan_fedncl_bernoulli(const LabelNoiseOptions& options,
                                    const LabelNoiseContext& context, Stream& stream) {
   const auto level =
@@ -202,7 +202,7 @@ ClientNoises plan_fedncl_bernoulli(const LabelNoiseOptions& options,
   return noises;
 }
 
-// spec: input noise 2.7. Values outside 0..1 act as 0 or 1, they are not drawn again.
+// spec: input-noise 2.7. Values outside 0..1 act as 0 or 1, they are not drawn again.
 ClientNoises plan_fedncl_gaussian(const LabelNoiseOptions& options,
                                   const LabelNoiseContext& context, Stream& stream) {
   const auto level = draw_all(

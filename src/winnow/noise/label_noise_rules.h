@@ -17,20 +17,21 @@ inline std::size_t label_index(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
-// FedCorr's level of a client: chosen * (tau + (1 - tau) * u). spec: label noise L1
+// FedCorr's level of a client: chosen * (tau + (1 - tau) * u). spec: partitions L1
 double fedcorr_level(bool chosen, double tau, double u);
 
-// Rate of the i-th of `group` clients on FedRN's ramp; `high` itself is never reached. spec: L3
+// Rate of the i-th of `group` clients on FedRN's ramp; `high` itself is never reached. spec:
+// partitions L3
 double ramp_rate(double low, double high, std::int64_t i, std::int64_t group);
 
-// The class before this one: 0 -> classes-1, 1 -> 0, ... spec: L3
+// The class before this one: 0 -> classes-1, 1 -> 0, ... spec: partitions L3
 std::int64_t pairflip(std::int64_t label, std::int64_t classes);
 
 // One of the other classes, all equally likely.
 std::int64_t other_label(Stream& stream, std::int64_t label, std::int64_t classes);
 
 // Each label is redrawn uniformly from `classes` classes, its own included, with probability
-// `level`. Returns how many were redrawn. spec: L1
+// `level`. Returns how many were redrawn. spec: partitions L1
 std::int64_t redraw_some(Stream& stream, std::span<std::int64_t> labels, double level,
                          std::int64_t classes);
 
@@ -38,7 +39,8 @@ std::int64_t redraw_some(Stream& stream, std::span<std::int64_t> labels, double 
 std::int64_t redraw_count(Stream& stream, std::span<std::int64_t> labels, std::int64_t count,
                           std::int64_t classes);
 
-// Row-major classes x classes: 1 - mu on the diagonal, mu / (classes - 1) elsewhere. spec: L2
+// Row-major classes x classes: 1 - mu on the diagonal, mu / (classes - 1) elsewhere. spec:
+// partitions L2
 std::vector<double> symmetric_matrix(std::int64_t classes, double mu);
 
 // Each label is drawn anew from its row of the matrix. Returns how many changed.

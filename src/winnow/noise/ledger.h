@@ -63,7 +63,7 @@ class Ledger {
 
   // True when some block, or data.given_labels, made the client noisy: it was chosen as noisy
   // (FedCorr's s_k = 1), or at least one of its labels was wrong or one of its images distorted
-  // after the block. spec: metrics, client identification
+  // after the block. spec: partitions M, client identification
   bool is_noisy(std::int64_t client) const { return noisy_.contains(client); }
   const std::set<std::int64_t>& noisy_clients() const { return noisy_; }
 

@@ -1,4 +1,4 @@
-// The plasma map of fog: a fractal height field by periodic diamond-square. spec: D12
+// The plasma map of fog: a fractal height field by periodic diamond-square. spec: input-noise D12
 #pragma once
 
 #include <cstdint>

@@ -164,7 +164,7 @@ Experiment parse_experiment(const Json& tree, const Registry& registry) {
   experiment.rounds_given = tree.contains("rounds");
   if (experiment.name.empty()) {
     throw Error(ErrorKind::experiment, "name = \"\": expected a text that is not empty",
-                "the run directory is called like this");
+                "it names the run directory");
   }
   declare(experiment.data).read(table_or_empty(tree, "data"), "data");
   find_data_set(experiment.data.name);

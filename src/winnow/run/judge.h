@@ -19,7 +19,7 @@ using Memories = std::map<std::int64_t, ClientMemory>;
 // Share of every client's samples that carry a wrong given label or a distorted image.
 std::vector<double> noise_shares(const World& world);
 
-// Whatever applies of `detection`, `noise_level_error` and `relabel` (spec: partitions, section M).
+// Whatever applies of `detection`, `noise_level_error` and `relabel` (spec: partitions M).
 // Clients are noisy or not by the ledger; the noise level is that of the labels in use now. Only
 // `truth_unknown` where it is.
 Json judge(const World& world, const Findings& findings, const Memories& memories);

@@ -1,4 +1,4 @@
-// What a run measures round by round, and its summary (spec: partitions, section M).
+// What a run measures round by round, and its summary (spec: partitions M).
 #pragma once
 
 #include <cstdint>

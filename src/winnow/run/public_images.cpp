@@ -74,9 +74,9 @@ Params declare(PublicOptions& options) {
   Params params;
   params.add("source", options.source, "where images come from that everybody has, without labels")
       .choices({"none", "split", "data", "folder"});
-  params.add("name", options.name, "data: the data set whose training images they are");
-  params.add("path", options.path, "folder: folders of images; data: where it lies");
-  params.add("size", options.size, "how many of them, drawn by the seed")
+  params.add("name", options.name, "data: the data set whose training images are public");
+  params.add("path", options.path, "folder: folders of images; data: where the data set lies");
+  params.add("size", options.size, "number of public images, drawn by the seed")
       .range(1, 1e7)
       .source("RHFL: 5,000 of CIFAR-100");
   return params;

@@ -1,4 +1,4 @@
-// How well noise was found and repaired, measured against the truth (spec: partitions, section M).
+// How well noise was found and repaired, measured against the truth (spec: partitions M).
 // Only the run layer sees the truth; methods never do.
 #pragma once
 

@@ -30,8 +30,8 @@ std::optional<ScriptModel> read_own_model(const ModelOptions& model) {
   return model.name == kTorchScript ? std::make_optional<ScriptModel>(model.path) : std::nullopt;
 }
 
-// A GPU captures steps as graphs and keeps weights in copies, which other people's code may not
-// bear; so a module of theirs stays on the CPU.
+// On a GPU steps are captured as graphs and weights are kept in copies. User modules may not
+// support this, so they run on the CPU.
 at::Device device_for(const ModelOptions& model, const std::string& name) {
   if (model.name != kTorchScript) {
     return choose_device(name);

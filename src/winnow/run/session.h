@@ -28,7 +28,7 @@ struct Runtime {
 };
 
 std::string precision_name(Precision precision);
-// Throws Error(kind usage) for a precision that is unknown, or that the device has not.
+// Throws Error(kind usage) for a precision that is unknown, or that the device does not offer.
 Precision choose_precision(const std::string& name, at::Device device);
 
 // Throws Error(kind usage) for a device that is unknown or not there.

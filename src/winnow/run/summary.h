@@ -6,7 +6,7 @@
 namespace winnow {
 
 // Accuracies, cost, hashes, what noise there was and, where the method detects or repairs, how well
-// it did against the ledger (spec: partitions, section M).
+// it did against the ledger (spec: partitions M).
 Json make_summary(const Session& session);
 
 }  // namespace winnow

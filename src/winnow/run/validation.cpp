@@ -115,14 +115,15 @@ Params declare(ValidationOptions& options) {
   Params params;
   params.add("source", options.source, "where the server's validation samples come from")
       .choices({"none", "split", "folder"});
-  params.add("share", options.share, "split: share of the training samples taken out for it")
+  params
+      .add("share", options.share, "split: share of the training samples taken out for validation")
       .above(0)
       .range(0, 1)
       .source("ClipFL: 5,000 of 50,000; it says 1-5 % suffice");
   params.add("balanced", options.balanced, "split: the same share of every class");
   params.add("path", options.path, "folder: a folder of images per class");
   params.add("distortion", options.distortion, "degrade the images with this distortion");
-  params.add("severity", options.severity, "of the distortion").range(1, 5);
+  params.add("severity", options.severity, "severity of the distortion").range(1, 5);
   return params;
 }
 

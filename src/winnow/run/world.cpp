@@ -81,7 +81,7 @@ World make_world(const Experiment& experiment) {
   at::Tensor public_images =
       take_public_images(experiment.public_images, experiment.seed, data, samples);
   Assignment assign = partition(experiment, samples, data);
-  // Noise comes after the partition and touches only what clients see (spec: partitions).
+  // Noise comes after the partition and touches only what clients see (spec: partitions L).
   GivenLabels given =
       labels_of_clients(assign, data.given.empty() ? data.train.labels : data.given);
   Ledger ledger(experiment.seed, data.train.size(), experiment.federation.clients);

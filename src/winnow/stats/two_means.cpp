@@ -21,7 +21,8 @@ double squares_around(std::span<const double> values, double centre) {
   });
 }
 
-// spec: label-noise 0.3 (first split on ties), input-noise 1.3 #2 (smaller left group: the same).
+// spec: label-noise 0.3; input-noise 1.3 #2. Of equal splits the first, with the smaller left
+// group.
 std::size_t best_split(std::span<const double> sorted) {
   const std::size_t n = sorted.size();
   const double mean = mean_of(sorted);  // sums of centred values cancel least

@@ -199,7 +199,7 @@ TEST(Clc, CorrectsEveryClientOnceThenPlaysFedAvg) {
   EXPECT_FALSE(federation.notes.contains("relabelled"));
 }
 
-// spec: baselines 28 T6; P = 1 value, C = 2 classes.
+// spec: baselines T6; P = 1 value, C = 2 classes.
 TEST(Clc, CostsThreeNumbersPerClassMoreThanFedAvg) {
   Federation federation(worked());
   const auto bytes = [&] {

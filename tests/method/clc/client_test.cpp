@@ -207,7 +207,7 @@ TEST(ClcClient, RefusesTasksThatDoNotFit) {
   EXPECT_EQ(error_kind([&] { client.ask_to_train({}); }), ErrorKind::peer);
 }
 
-// spec: baselines 28 T6: 3 doubles per class more than FedAvg.
+// spec: baselines T6: 3 doubles per class more than FedAvg.
 TEST(ClcClient, ExchangesThreeNumbersPerClassBesideTheModel) {
   OneClient client(kGiven);
   const State start = client.model(kClassZero);

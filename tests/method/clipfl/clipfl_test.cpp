@@ -121,7 +121,7 @@ struct Federation {
   std::int64_t validations = 0;
 };
 
-// spec: label-noise C.7 (3); with this seed the first four rounds choose the clients of the script.
+// spec: label-noise C.7 #3; with this seed the first four rounds choose the clients of the script.
 Federation scripted(double prune, const std::string& tie = "ratio") {
   const std::vector<std::map<std::int64_t, double>> script{{{0, .50}, {1, .42}, {2, .30}},
                                                            {{3, .55}, {4, .31}, {5, .40}},
@@ -178,7 +178,7 @@ TEST(ClipFL, PrunesAShareRoundedDown) {
   }
 }
 
-// spec: label-noise C.7 (4)
+// spec: label-noise C.7 #4
 TEST(ClipFL, DropsTheHighestIdWhenAllAreEqual) {
   Federation federation({{"pre_rounds", 1}, {"keep", 2}}, {0, 5, 0, 5, 0, 5},
                         [](std::int64_t, std::int64_t) { return 0.5; },
@@ -199,7 +199,7 @@ TEST(ClipFL, DropsNobodyFromASmallRound) {
   EXPECT_EQ(values_of(federation.global), std::vector<float>{0.5F});
 }
 
-// spec: label-noise C.7 (5)
+// spec: label-noise C.7 #5
 TEST(ClipFL, FusesTheKeptModelsOnly) {
   const std::vector<double> accuracies{.5, .6, .1};
   const auto fused = [&](const std::string& fuse, float third) {
@@ -218,7 +218,7 @@ TEST(ClipFL, FusesTheKeptModelsOnly) {
   EXPECT_FLOAT_EQ(fused("all", 9), 6.1F);
 }
 
-// spec: label-noise C.7 (6), (11): 100 clients, ten per round, half of them noisy.
+// spec: label-noise C.7 #6, #11: 100 clients, ten per round, half of them noisy.
 Federation of_the_paper(const Json& changes = Json::object()) {
   Json table{{"pre_rounds", 80}, {"keep", 5}, {"prune", 0.5}};
   table.update(changes);
@@ -278,7 +278,7 @@ TEST(ClipFL, FindsTheClientsThatAreWorse) {
   EXPECT_GT(detection.precision.value(), 0.8);
 }
 
-// spec: label-noise C.7 (10)
+// spec: label-noise C.7 #10
 TEST(ClipFL, IdentificationAccuracyIsThePrecisionOfThePruned) {
   EXPECT_EQ(detect({1, 4, 9, 2}, {1, 4, 5, 7}, 10).precision, 0.5);
   EXPECT_EQ(detect({1, 4, 9, 2}, {1, 4, 5, 7}, 10).recall, 0.5);

@@ -96,7 +96,7 @@ TEST(ClipFL, ABaseThatCountsTheFederationCountsWhoIsLeft) {
   }
 }
 
-// spec: label-noise C.7 (9), (11)
+// spec: label-noise C.7 #9, #11
 TEST(ClipFL, WithoutDroppingIsItsBaseBitForBit) {
   const std::vector<Json> bases{{{"name", "fedavg"}},
                                 {{"name", "fedprox"}, {"mu", 0.5}},

@@ -18,7 +18,7 @@ void play(NcsLedger& ledger, const std::vector<Judgement>& round, std::int64_t k
   }
 }
 
-// spec: label-noise C.7 (3)
+// spec: label-noise C.7 #3
 NcsLedger script() {
   NcsLedger ledger;
   play(ledger, {{0, .50}, {1, .42}, {2, .30}}, 2);
@@ -48,7 +48,7 @@ TEST(NcsLedger, CountsTheScript) {
   EXPECT_DOUBLE_EQ(ledger.accuracies().at(2), 0.29);
 }
 
-// spec: label-noise C.7 (4)
+// spec: label-noise C.7 #4
 TEST(NcsLedger, HoldsTheLowerIdToBeBetter) {
   EXPECT_EQ(below_the_best({{5, .5}, {1, .5}, {3, .5}}, 2), IdSet{5});
 }

@@ -63,7 +63,7 @@ TEST(FedAvgM, GivesTheWorkedSteps) {
   EXPECT_DOUBLE_EQ(velocity(*method), -1.4);
 }
 
-// spec: baselines 28 T3
+// spec: baselines T3
 TEST(FedAvgM, WithoutMomentumIsFedAvgBitForBit) {
   FedAvg fedavg;
   const std::vector<State> plain = models_of(fedavg);
@@ -76,7 +76,7 @@ TEST(FedAvgM, WithoutMomentumIsFedAvgBitForBit) {
   EXPECT_GT(distance(plain[2], carried[2]), 1e-3);
 }
 
-// spec: baselines 28 T1
+// spec: baselines T1
 TEST(FedAvgM, ReturnsTheCommonModelOfIdenticalClientsInTheFirstRound) {
   const State common = state_of({0.1F, 2.7F, -3.3F}, {0.4F}, {7});
   const auto method = fedavgm();

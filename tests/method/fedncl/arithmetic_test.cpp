@@ -11,7 +11,7 @@
 
 namespace winnow::fedncl::arithmetic_test {
 
-// The worked federation of spec: input-noise 2.9 N1: distances by layer, losses, 100 samples each.
+// The worked federation (spec: input-noise N1): distances by layer, losses, 100 samples each.
 const std::vector<std::vector<double>> kDistances{{0.5, 1.0}, {0.6, 1.2}, {0.4, 0.9}, {3.0, 8.0}};
 const std::vector<double> kLosses{0.5, 0.55, 0.45, 2.0};
 

@@ -16,7 +16,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr double kSixDigits = 5.1e-7;
 
 // Client c has moved layer1 and layer2 along its own coordinate c by these distances from zero, so
-// that its weight can be read from the next model (spec: input-noise 2.9 N1).
+// that its weight can be read from the next model (spec: input-noise N1).
 constexpr std::array<float, 4> kFirst{0.5F, 0.6F, 0.4F, 3.0F};
 constexpr std::array<float, 4> kSecond{1.0F, 1.2F, 0.9F, 8.0F};
 constexpr std::array<double, 4> kLosses{0.5, 0.55, 0.45, 2.0};

@@ -46,7 +46,7 @@ void expect_near(const State& state, const std::vector<float>& expected, float t
   EXPECT_THAT(values_of(state), Pointwise(FloatNear(tolerance), expected));
 }
 
-// spec: baselines 3, label-noise C.7 (7), input-noise F7
+// spec: baselines 3, label-noise C.7 #7, input-noise F7
 TEST(FedNovaSteps, WithMomentumGiveTheWorkedAmounts) {
   EXPECT_DOUBLE_EQ(amount_of_steps(1, 0.9), 1.0);
   EXPECT_DOUBLE_EQ(amount_of_steps(2, 0.9), 2.9);
@@ -134,7 +134,7 @@ TEST(FedNova, LiterallyAveragesParameters) {
       {-1.2F}, 1e-5F);
 }
 
-// spec: label-noise C.7 (7)
+// spec: label-noise C.7 #7
 TEST(FedNova, GivesTheWorkedModelWithMomentum) {
   const auto method = fednova();
   const State global = state_of({1, 2});
@@ -163,7 +163,7 @@ TEST(FedNova, WeighsByTheFactorsOfAWrapper) {
               {0.770152F, 0.115523F, 0.114326F});
 }
 
-// spec: baselines 28 T3, input-noise F7
+// spec: baselines T3, input-noise F7
 TEST(FedNova, OfEqualAmountsIsFedAvgWhateverTheFactors) {
   const State global = state_of({0.3F, -7, 11}, {0}, {3});
   const std::vector<Upload> uploads{upload(state_of({1, -2, 10}, {1}, {5}), 30, 8.0625, 2.0),
@@ -178,7 +178,7 @@ TEST(FedNova, OfEqualAmountsIsFedAvgWhateverTheFactors) {
   EXPECT_EQ(hash(fuse(*method, global, uploads)), expected) << "also after another round";
 }
 
-// spec: baselines 3, 28 T3
+// spec: baselines 3, T3
 TEST(FedNova, WithEqualStepsIsFedAvgBitForBit) {
   FedAvg fedavg;
   const SmallFederation equal{.sizes = {12, 12, 12, 12}};
@@ -187,7 +187,7 @@ TEST(FedNova, WithEqualStepsIsFedAvgBitForBit) {
   EXPECT_NE(round_hashes(*fednova()).front(), round_hashes(fedavg).front());
 }
 
-// spec: baselines 28 T1
+// spec: baselines T1
 TEST(FedNova, ReturnsTheCommonModelOfIdenticalClients) {
   const State common = state_of({0.1F, 2.7F, -3.3F}, {0.4F}, {7});
   expect_near(fuse(*fednova(), state_of({5, 5, 5}, {1}, {0}),
@@ -325,7 +325,7 @@ struct OneClient {
   State start = TwoLayerNet(shape_of(data)).weights().initial(1);
 };
 
-// spec: baselines 28 T6
+// spec: baselines T6
 TEST(FedNova, ClientTrainsAsFedAvgAndSendsOneNumberMore) {
   OneClient client;
   const TrainOptions options{.epochs = 2, .batch_size = 5, .momentum = 0.9};

@@ -533,8 +533,8 @@ TEST(FedNS, RefusesWhatMakesNoSense) {
   for (const char* base : {"median", "krum", "bulyan", "arfl"}) {
     const auto method = fedns({{"base", base}});
     EXPECT_EQ(error_text([&] { method->check({.clients = 2}); }),
-              fmt::format("method.base = \"{}\": FedNS weighs clients, and {} gives all models the "
-                          "same say | choose a base that averages, such as fedavg, fednova or "
+              fmt::format("method.base = \"{}\": FedNS weighs clients, and {} weights all models "
+                          "equally | choose a base that averages, such as fedavg, fednova or "
                           "trimmed_mean",
                           base, base));
     EXPECT_EQ(error_kind([&] { method->check({.clients = 2}); }), ErrorKind::experiment);

@@ -11,7 +11,7 @@
 
 namespace winnow::fedns_score_test {
 
-// The worked batch of spec input-noise F1.
+// The worked batch (spec: input-noise F1).
 struct Worked {
   at::Tensor weight = at::tensor({0.5F, -0.2F, 0.1F, 0.3F, -0.4F, 0.2F}).view({3, 2});
   at::Tensor bias = at::tensor({0.0F, 0.1F, -0.1F});

@@ -72,7 +72,7 @@ TEST(FedAdam, CorrectsTheBiasByTheRound) {
   EXPECT_NEAR(bias_correction("standard", 0.9, 0.99, 5000), 1.0, 1e-12);
 }
 
-// spec: label-noise C.7 (8)
+// spec: label-noise C.7 #8
 TEST(FedAdam, GivesTheWorkedModelOfClipFL) {
   const State global = state_of({1, 2});
   const std::vector<Upload> uploads{upload(state_of({0.4F, 1.4F}), 30),

@@ -75,7 +75,7 @@ TEST(Credibility, OfASingleClientIsNone) {
   EXPECT_EQ(credibility(Values{}, 1.0), Values{});
 }
 
-// spec: baselines 28 T3
+// spec: baselines T3
 TEST(CreditedSamples, OfEqualCredibilityAreExactlyTheSamples) {
   const Values samples{7, 13, 100};
   EXPECT_EQ(credited_samples(samples, credibility(Values{.1, .1, .1}, 3.0)), samples);

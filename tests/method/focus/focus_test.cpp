@@ -137,7 +137,7 @@ TEST(Focus, ReportsCredibilityAndMutualLossByClient) {
   EXPECT_TRUE(found.noise_levels.empty());
 }
 
-// spec: baselines 28 T3
+// spec: baselines T3
 TEST(Focus, OfEqualLossesIsFedAvgBitForBit) {
   for (const Json& table : {Json{{"alpha", 1.0}}, Json{{"alpha", 0.0}}, Json{{"lagged", true}}}) {
     Federation federation({{state_of({1, -4}, {2}, {10}), 100, .25, .75},
@@ -154,7 +154,7 @@ TEST(Focus, OfEqualLossesIsFedAvgBitForBit) {
   }
 }
 
-// spec: baselines 19, 28 T3: whatever the losses are.
+// spec: baselines 19, T3: whatever the losses are.
 TEST(Focus, WithAlphaZeroIsFedAvgBitForBit) {
   FedAvg fedavg;
   const std::vector<std::string> expected = round_hashes(fedavg);
@@ -174,7 +174,7 @@ TEST(Focus, NotesClientsInTheOrderOfTheirIds) {
   }
 }
 
-// spec: baselines 28 T6
+// spec: baselines T6
 TEST(Focus, CostsOneNumberMoreThanFedAvg) {
   Federation federation(worked());
   federation.play();

@@ -49,7 +49,7 @@ TEST(JointOptimisation, SoftLabelsAreTheMeanOfWhatIsThere) {
   EXPECT_EQ(values_of(soft_labels(ring, 2, true)), (std::vector<float>{1, 0, 0, 1}));
 }
 
-// spec: baselines 22, 28 T5
+// spec: baselines 22, T5
 TEST(JointOptimisation, WarmUpWithoutTermsIsFedAvgBitForBit) {
   OneClient<NormNet> client({.epochs = 2, .batch_size = 5, .lr = 0.1, .label_smoothing = 0.1});
   const State start = client.initial(1);
@@ -189,7 +189,7 @@ TEST(JointOptimisation, HasTheSpecsDefaults) {
                                                     {"epochs", 0}}));
 }
 
-// spec: baselines 28 T5
+// spec: baselines T5
 TEST(JointOptimisation, AWarmUpOfAllRoundsWithoutTermsIsFedAvgBitForBit) {
   FedAvg fedavg;
   const auto method = make_with<JointOptimisation>({{"alpha", 0.0}, {"beta", 0.0}, {"warmup", 9}});

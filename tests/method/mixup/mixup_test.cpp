@@ -55,7 +55,7 @@ TEST(Mixup, TrainsOnMixtures) {
   EXPECT_EQ(client.steps, 6);
 }
 
-// spec: baselines 28 T3
+// spec: baselines T3
 TEST(Mixup, WithoutMixturesItIsFedAvgBitForBit) {
   OneClient client;
   const State start = client.initial(1);
@@ -72,12 +72,12 @@ TEST(Mixup, ReplacesTheOptionOfTheExperiment) {
 }
 
 TEST(Mixup, RefusesANegativeAlpha) {
-  EXPECT_EQ(
-      error_text([] {
-        make_with<Mixup>({{"alpha", -0.5}});
-      }),
-      "method.alpha = -0.5: expected a number >= 0 | of Beta(alpha, alpha), which mixtures are "
-      "drawn from; 0 is FedAvg; replaces train.mixup");
+  EXPECT_EQ(error_text([] {
+              make_with<Mixup>({{"alpha", -0.5}});
+            }),
+            "method.alpha = -0.5: expected a number >= 0 | alpha of Beta(alpha, alpha), which "
+            "mixtures are "
+            "drawn from; 0 is FedAvg; replaces train.mixup");
 }
 
 }  // namespace winnow::mixup_test

@@ -49,7 +49,7 @@ struct OneClient {
   std::int64_t steps = 0;
 };
 
-// spec: baselines 8 and 28 T3
+// spec: baselines 8 and T3
 TEST(Moon, WithoutAWeightIsFedAvgAndRemembersNothing) {
   OneClient<NormNet> client;
   const State received = client.model(1);

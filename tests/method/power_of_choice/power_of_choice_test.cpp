@@ -286,7 +286,7 @@ TEST(PowerOfChoice, RejectsAModelThatIsNotFinite) {
   EXPECT_EQ(values_of(global), std::vector<float>{7.0F});
 }
 
-// One parameter and one buffer: P = 2 values. spec: baselines 28 T6
+// One parameter and one buffer: P = 2 values. spec: baselines T6
 TEST(PowerOfChoice, CostsAModelAndANumberPerCandidateMore) {
   Federation federation({{"candidates", 4}}, kLosses);
   federation.play();

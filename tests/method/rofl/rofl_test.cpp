@@ -74,7 +74,7 @@ TEST(Rofl, SendsNoCentroidsAtFirstAndThenWhatItAgreedOn) {
   EXPECT_THAT(federation.sent(), ElementsAre(FloatNear(1, 1e-6F), FloatNear(.414214F, 1e-6F)));
 }
 
-// spec: baselines 28 T6
+// spec: baselines T6
 TEST(Rofl, CostsCTimesDMoreThanFedAvgEachWay) {
   // P = 5 values, C = 3 classes of d = 2.
   const State model = state_of({1, 2, 3}, {4}, {5});

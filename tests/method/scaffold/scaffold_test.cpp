@@ -378,7 +378,7 @@ std::vector<State> models_of(Method& method) {
   return models;
 }
 
-// spec: baselines 28 T3
+// spec: baselines T3
 TEST(Scaffold, FirstRoundIsFedAvgBitForBit) {
   FedAvg fedavg;
   const std::vector<State> plain = models_of(fedavg);
@@ -387,7 +387,7 @@ TEST(Scaffold, FirstRoundIsFedAvgBitForBit) {
   EXPECT_GT(distance(plain[1], controlled[1]), 1e-4);
 }
 
-// Three parameters, one buffer and one counter: P = 5 values. spec: baselines 28 T6
+// Three parameters, one buffer and one counter: P = 5 values. spec: baselines T6
 TEST(Scaffold, SendsTwoModelsEachWayAndRejectsWhatIsNotFinite) {
   const State start = state_of({1, 2, 3}, {4}, {5});
   FakeFleet fleet({2, 8, 1}, [&](std::int64_t client, const Message&) {

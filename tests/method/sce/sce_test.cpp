@@ -54,7 +54,7 @@ TEST(Sce, TheReverseCrossEntropyIsBounded) {
   }
 }
 
-// spec: baselines 25, 28 T3
+// spec: baselines 25, T3
 TEST(Sce, WithoutTheReversePartItIsFedAvgBitForBit) {
   OneClient<NormNet> client;
   const State start = client.initial(1);

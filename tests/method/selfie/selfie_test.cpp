@@ -47,7 +47,7 @@ TEST(Selfie, CleanSamplesOfABatch) {
   EXPECT_EQ(clean_count(5, 1.0), 0);
 }
 
-// spec: baselines 23, 28 T5
+// spec: baselines 23, T5
 TEST(Selfie, WarmUpIsFedAvgBitForBit) {
   OneClient<NormNet> client({.epochs = 2, .batch_size = 5, .lr = 0.1, .label_smoothing = 0.1});
   const State start = client.initial(1);
@@ -206,7 +206,7 @@ TEST(Selfie, HasTheSpecsDefaults) {
             (Json{{"noise_rate", 0.2}, {"threshold", 0.05}, {"history", 15}, {"warmup", 100}}));
 }
 
-// spec: baselines 23, 28 T5. Histories fill up meanwhile.
+// spec: baselines 23, T5. Histories fill up meanwhile.
 TEST(Selfie, AWarmUpOfAllRoundsIsFedAvgBitForBit) {
   FedAvg fedavg;
   EXPECT_EQ(round_hashes(*make_with<Selfie>({{"warmup", 9}, {"history", 2}})),

@@ -8,7 +8,9 @@ void ArflMethod::declare(Params& params) {
   params.add("lambda", options_.lambda, "how far from the line a value may lie")
       .above(0)
       .source("ARFL's paper and code");
-  params.add("delta", options_.delta, "a value whose confidence is below takes the line's place")
+  params
+      .add("delta", options_.delta,
+           "a value whose confidence is below this is replaced by the line's")
       .range(0, 1)
       .source("ARFL's paper and code");
 }

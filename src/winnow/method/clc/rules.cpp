@@ -28,7 +28,9 @@ void declare(Options& options, Params& params) {
            "by how much the most probable class must beat the given label; 1 holds nothing out")
       .range(0, 1)
       .source("released code");
-  params.add("relabel", options.relabel, "whose labels are corrected")
+  params
+      .add("relabel", options.relabel,
+           "whose labels are corrected: all samples', or those held out")
       .choices({"all", "held_out"})
       .source("released code: all samples");
 }

@@ -96,7 +96,7 @@ void CoTeaching::declare(Params& params) {
            "share of every batch that is left out in the end; 0 trains two FedAvg models")
       .range(0, 1)
       .source("FedRN's comparison; about the share of wrong labels");
-  params.add("ramp", ramp_, "rounds until the share is reached, in a straight line from 0")
+  params.add("ramp", ramp_, "rounds until forget_rate is reached, in a straight line from 0")
       .at_least(0)
       .source("FedRN's comparison");
 }

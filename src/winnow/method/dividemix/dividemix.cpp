@@ -107,16 +107,20 @@ void DivideMix::declare(Params& params) {
   params.add("lambda_u", options_.lambda_u, "weight of the unlabelled part in the end")
       .at_least(0)
       .source("FedRN's comparison; FedCorr: 0 or 25 for CIFAR-10, 25 or 150 for CIFAR-100");
-  params.add("ramp", options_.ramp, "rounds after the warm-up until that weight is reached")
+  params.add("ramp", options_.ramp, "rounds after the warm-up until lambda_u is reached")
       .at_least(0)
       .source("paper");
-  params.add("temperature", options_.temperature, "guesses are raised to the power of its inverse")
+  params
+      .add("temperature", options_.temperature,
+           "sharpening: guesses are raised to the power of its inverse")
       .above(0)
       .source("paper");
-  params.add("alpha", options_.alpha, "of Beta(alpha, alpha), which mixtures are drawn from")
+  params.add("alpha", options_.alpha, "alpha of Beta(alpha, alpha), which mixtures are drawn from")
       .above(0)
       .source("paper");
-  params.add("threshold", options_.threshold, "a clean sample has a probability above it")
+  params
+      .add("threshold", options_.threshold,
+           "a sample counts as clean when its probability of being so is above this")
       .range(0, 1)
       .source("paper");
   params.add("epochs", options_.epochs, "local epochs after the warm-up; 0: train.epochs")

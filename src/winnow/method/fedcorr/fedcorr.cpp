@@ -144,7 +144,7 @@ void FedCorr::play_turn(const std::vector<std::int64_t>& chosen, std::int64_t ro
     only = model;
     turn_lids_[client] = lid;
   });
-  // The average of one is that one, to the bit: the model is handed over (spec: A.3).
+  // The average of one is that one, to the bit: the model is handed over (spec: label-noise A.3).
   const std::size_t accepted = chosen.size() - rejected.size();
   if (accepted == 1) {
     server.global = *only;
@@ -165,7 +165,7 @@ void FedCorr::finish_iteration(const fedcorr::Step& step, std::int64_t round, Se
                 "the training diverged: lower train.lr");
   }
   for (const auto& [client, lid] : turn_lids_) {
-    // A single sample has no LID; its client counts as clean (spec: A.4 #16).
+    // A single sample has no LID; its client counts as clean (spec: label-noise A.4 #16).
     if (server.fleet.samples(client) >= 2) {
       trails_[client].sum += lid;
       ++trails_[client].seen;
@@ -176,7 +176,8 @@ void FedCorr::finish_iteration(const fedcorr::Step& step, std::int64_t round, Se
   const std::vector<std::int64_t> pool = selectable_clients(server.fleet);
   correct(pool, round, server);
 
-  // Where a client has fewer neighbours than asked for, its LID is scaled up (spec: A.4 #16).
+  // Where a client has fewer neighbours than asked for, its LID is scaled up (spec: label-noise A.4
+  // #16).
   std::vector<std::int64_t> small;
   std::ranges::copy_if(pool, std::back_inserter(small), [&](std::int64_t client) {
     return server.fleet.samples(client) - 1 < options_.lid_neighbours;

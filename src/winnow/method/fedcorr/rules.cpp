@@ -25,7 +25,7 @@ void declare_schedule(Options& options, Params& params) {
       .source("paper, CIFAR-10; CIFAR-100 10, Clothing1M 2");
   params
       .add("finetune_rounds", options.finetune_rounds,
-           "rounds of stage 2, on clients held to be clean; 0 leaves out stage 2 and its "
+           "rounds of stage 2, on clients considered clean; 0 leaves out stage 2 and its "
            "correction; `rounds` of the experiment is not used")
       .range(0, 1000000)
       .source("paper, CIFAR-10; CIFAR-100 450, Clothing1M 50");
@@ -90,7 +90,8 @@ void declare_correction(Options& options, Params& params) {
            "relabel samples; false: noise is estimated, no label changes")
       .source("paper");
   params
-      .add("theta", options.theta, "confidence a prediction needs to become the label; 1 is never")
+      .add("theta", options.theta,
+           "confidence a prediction needs to replace a label; 1 replaces none")
       .range(0, 1)
       .source("paper, CIFAR; Clothing1M 0.9");
   params.add("confidence_test", options.confidence_test, "how a confidence is compared with theta")
@@ -98,7 +99,7 @@ void declare_correction(Options& options, Params& params) {
       .source("released code; the paper has >=");
   params
       .add("relabel_ratio", options.relabel_ratio,
-           "share of the samples held to be noisy that may be relabelled in an iteration of stage "
+           "share of the samples considered noisy that may be relabelled in an iteration of stage "
            "1, largest losses first")
       .range(0, 1)
       .source("paper, CIFAR; Clothing1M 0.8");

@@ -94,12 +94,12 @@ std::vector<std::int64_t> final_clients(const std::vector<std::int64_t>& noisy,
                                         const std::map<std::int64_t, double>& estimates,
                                         const Options& options);
 
-// Local training of stage 1 by a client with the estimated noise `estimate` (spec: A.4 #4):
-// beta * estimate * ||w - w0||, or the same with the squared norm, in all but the first batch of
-// every epoch.
+// Local training of stage 1 by a client with the estimated noise `estimate` (spec: label-noise A.4
+// #4): beta * estimate * ||w - w0||, or the same with the squared norm, in all but the first batch
+// of every epoch.
 LocalRule stage1_rule(const Options& options, double estimate);
 
-// Losses of samples, [count], by the reading of `options.loss` (spec: A.4 #2).
+// Losses of samples, [count], by the reading of `options.loss` (spec: label-noise A.4 #2).
 at::Tensor sample_losses(const at::Tensor& logits, const at::Tensor& labels,
                          const Options& options);
 

@@ -97,9 +97,11 @@ void FedNCL::declare(Params& params) {
   params.add("candidates", candidates_, "share of penalty_rounds, or of the rounds taken part in")
       .choices({"absolute", "relative"})
       .source("released code; relative: for partial participation");
-  params.add("min_participations", min_participations_, "relative: the fewest rounds to judge by")
+  params
+      .add("min_participations", min_participations_,
+           "relative: fewest rounds a client is judged by")
       .at_least(1)
-      .source("spec 2.5");
+      .source("spec: input-noise 2.5");
   params.add("confidence", confidence_, "eta: softmax from which the global model is believed")
       .range(0, 1)
       .source("released code");

@@ -1,4 +1,4 @@
-// Fed-NCL, federated noisy client learning (spec: input-noise part 2): clients whose divergence
+// Fed-NCL, federated noisy client learning (spec: input-noise 2): clients whose divergence
 // times loss is unusual in a round are flagged, weigh little in a layer-wise average, and if
 // flagged often enough train on labels corrected by the global model.
 #pragma once

@@ -58,35 +58,42 @@ void FedNS::declare(Params& params) {
   params
       .add("trim_literal", trim_literal_,
            "base trimmed_mean only: the mean weighted by factors, untrimmed")
-      .source("spec input-noise 1.4; true is the code");
+      .source("spec: input-noise 1.4; true is the code");
   if (flags_ == Flags::scores) {
     declare_score(params);
   }
 }
 
 void FedNS::declare_score(Params& params) {
-  params.add("score_batch", rule_.batch, "samples per gradient").at_least(1).source("code");
+  params.add("score_batch", rule_.batch, "samples per gradient of the score")
+      .at_least(1)
+      .source("code");
   params.add("score_norm", rule_.norm, "norm of a gradient: 1 or 2").range(1, 2).source("paper");
-  params.add("score_loss", rule_.loss, "target: all classes alike, or the given label")
+  params
+      .add("score_loss", rule_.loss,
+           "target of the loss that scores: all classes alike, or the given label")
       .choices({"uniform", "label"})
       .source("the code; label is the paper's equation");
-  params.add("score_temperature", rule_.temperature, "of the softmax in that loss")
+  params
+      .add("score_temperature", rule_.temperature,
+           "temperature of the softmax in the loss that scores")
       .above(0)
       .source("code");
   params.add("score_stat", rule_.statistic, "how the norms of a client become its score")
       .choices({"mean", "var", "median"})
       .source("the code; var is the paper's text, median ours");
   params
-      .add("score_bn", rule_.batch_norm, "BatchNorm in the pass: batch statistics, undone or kept")
+      .add("score_bn", rule_.batch_norm,
+           "BatchNorm while scoring: batch statistics, undone or kept")
       .choices({"train_restore", "train_update", "eval"})
-      .source("spec input-noise 1.2; train_update is the code");
+      .source("spec: input-noise 1.2; train_update is the code");
   params.add("score_layer", rule_.layer, "weight tensor to measure; empty is the head's")
       .source("paper");
   params.add("first_round_fraction", first_round_fraction_, "share of the clients in round 0")
       .range(0, 1)
       .source("paper");
   params.add("refresh", refresh_, "while scores are missing, all participants score again")
-      .source("spec input-noise 1.5");
+      .source("spec: input-noise 1.5");
   params.add("debug_density", debug_density_, "send all norms and put them into the events")
       .source("the code sends them");
 }
@@ -94,8 +101,8 @@ void FedNS::declare_score(Params& params) {
 void FedNS::check_base(const Setting& setting) const {
   if (!base_->weighs()) {
     throw Error(ErrorKind::experiment,
-                fmt::format("method.base = \"{}\": FedNS weighs clients, and {} gives all models "
-                            "the same say",
+                fmt::format("method.base = \"{}\": FedNS weighs clients, and {} weights all "
+                            "models equally",
                             base_.name(), base_.name()),
                 "choose a base that averages, such as fedavg, fednova or trimmed_mean");
   }

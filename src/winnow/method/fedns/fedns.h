@@ -1,4 +1,4 @@
-// FedNS, federated noise sifting (spec: input-noise part 1): clients score their own data once by a
+// FedNS, federated noise sifting (spec: input-noise 1): clients score their own data once by a
 // gradient norm, the server splits them into clean and noisy, and a base method aggregates them
 // with different factors from then on.
 #pragma once

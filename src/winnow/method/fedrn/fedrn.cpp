@@ -55,7 +55,9 @@ void FedRN::declare(Params& params) {
   params.add("alpha", alpha_, "weight of expertise in reliability; the rest is similarity")
       .range(0, 1)
       .source("paper");
-  params.add("threshold", client_.threshold, "a clean sample has a probability above it")
+  params
+      .add("threshold", client_.threshold,
+           "a sample counts as clean when its probability of being so is above this")
       .range(0, 1)
       .source("paper");
   params
@@ -63,9 +65,13 @@ void FedRN::declare(Params& params) {
            "neighbours: the most reliable, or random ones whose votes weigh the same")
       .choices({"reliable", "random"})
       .source("paper; random is its ablation");
-  params.add("finetune", client_.finetune, "fit the heads of neighbours to the client first")
+  params
+      .add("finetune", client_.finetune,
+           "fit the heads of the neighbours' models to the client's samples first")
       .source("paper; false is its ablation");
-  params.add("finetune_epochs", client_.finetune_epochs, "epochs of that")
+  params
+      .add("finetune_epochs", client_.finetune_epochs,
+           "epochs in which the neighbours' heads are fitted")
       .at_least(1)
       .source("paper");
   params.add("similarity", similarity_, "what outputs are compared by")
@@ -84,7 +90,9 @@ void FedRN::declare(Params& params) {
            "MiB of client models the server keeps in memory; the rest goes to files")
       .range(0, 1e9)
       .source("here");
-  params.add("store_folder", store_folder_, "folder for those files; empty: the temporary folder")
+  params
+      .add("store_folder", store_folder_,
+           "folder for the client models that memory does not hold; empty: the temporary folder")
       .source("here");
 }
 

@@ -13,8 +13,9 @@ namespace winnow {
 
 // What a client does with the models it is sent.
 struct FedRNClientOptions {
-  double threshold = 0.5;  // a clean sample has a probability above it
-  bool finetune = true;    // fit the neighbours' heads before they vote
+  double threshold =
+      0.5;               // a sample counts as clean when its probability of being so is above this
+  bool finetune = true;  // fit the neighbours' heads before they vote
   std::int64_t finetune_epochs = 1;
   std::string score_view = "augmented";  // or "clean": images as they are when models are scored
   std::int64_t score_batch = 50;

@@ -7,14 +7,14 @@ namespace winnow {
 void GeometricMedianMethod::declare(Params& params) {
   params.add("passes", options_.reweightings, "re-weightings after the first mean")
       .at_least(0)
-      .source("spec baselines 13: 5 passes over the models, counting the first mean");
+      .source("spec: baselines 13: 5 passes over the models, counting the first mean");
   params.add("nu", options_.smallest_distance, "distances below this count as this")
       .above(0)
-      .source("spec baselines 13");
+      .source("spec: baselines 13");
   params
       .add("until_converged", options_.until_converged,
            "re-weight until the model changes by less than 1e-5 of its norm, 100 times at most")
-      .source("spec baselines 13");
+      .source("spec: baselines 13");
 }
 
 void GeometricMedianMethod::note(Json& notes) const {

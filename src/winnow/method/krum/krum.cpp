@@ -11,7 +11,7 @@ namespace {
 void declare_byzantine(Params& params, std::int64_t& byzantine) {
   params.add("byzantine", byzantine, "bad models expected, f; -1 is a fifth of them")
       .at_least(-1)
-      .source("spec baselines 11; Flower's default is 0");
+      .source("spec: baselines 11; Flower's default is 0");
 }
 
 std::int64_t expected_bad(std::int64_t byzantine, std::int64_t models) {
@@ -44,7 +44,7 @@ void MultiKrum::declare(Params& params) {
   declare_byzantine(params, byzantine_);
   params.add("keep", keep_, "models that are averaged; -1 is all but the bad ones expected")
       .at_least(-1)
-      .source("spec baselines 11; Flower's default is 1");
+      .source("spec: baselines 11; Flower's default is 1");
 }
 
 void MultiKrum::note(Json& notes) const {
@@ -66,13 +66,13 @@ State MultiKrum::finish() {
 }
 
 MethodInfo krum_info() {
-  return {"krum", "robust aggregation", "the one model that lies closest to its nearest fellows",
+  return {"krum", "robust aggregation", "the one model that lies closest to its nearest neighbours",
           [] { return std::make_unique<Krum>(); }};
 }
 
 MethodInfo multi_krum_info() {
   return {"multi_krum", "robust aggregation",
-          "weighted mean of the models that lie closest to their nearest fellows",
+          "weighted mean of the models that lie closest to their nearest neighbours",
           [] { return std::make_unique<MultiKrum>(); }};
 }
 

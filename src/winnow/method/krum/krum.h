@@ -1,5 +1,5 @@
 // Krum and Multi-Krum (spec: baselines 11): FedAvg's training; the models that lie closest to their
-// nearest fellows make the next one.
+// nearest neighbours make the next one.
 #pragma once
 
 #include <cstdint>

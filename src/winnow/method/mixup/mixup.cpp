@@ -22,9 +22,9 @@ class MixupClient final : public ClientSide {
 
 void Mixup::declare(Params& params) {
   params
-      .add(
-          "alpha", alpha_,
-          "of Beta(alpha, alpha), which mixtures are drawn from; 0 is FedAvg; replaces train.mixup")
+      .add("alpha", alpha_,
+           "alpha of Beta(alpha, alpha), which mixtures are drawn from; 0 is FedAvg; replaces "
+           "train.mixup")
       .at_least(0)
       .source("FedCorr");
 }

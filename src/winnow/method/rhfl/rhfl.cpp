@@ -42,12 +42,14 @@ void RHFL::declare(Params& params) {
       .add("networks", networks_,
            "models of the zoo; client k has number k mod n of them (empty: the experiment's)")
       .source("RHFL's paper: ResNet-10, ResNet-12, ShuffleNet, MobileNetV2");
-  params.add("pretrain_epochs", client_.pretrain_epochs, "epochs on the own data before round 1")
+  params
+      .add("pretrain_epochs", client_.pretrain_epochs,
+           "epochs on a client's own data before round 1")
       .range(1, 100000)
       .source("RHFL's code");
   params
       .add("local_epochs", client_.local_epochs,
-           "epochs on the own data in a round; 0: max(1, public / own images)")
+           "epochs on a client's own data in a round; 0: max(1, public / own images)")
       .range(0, 100000)
       .source("0: RHFL's code");
   params.add("batch_size", client_.batch_size, "own samples in one step")
@@ -56,7 +58,9 @@ void RHFL::declare(Params& params) {
   params.add("public_batch", client_.public_batch, "public images in one step")
       .range(1, 1e6)
       .source("RHFL's code");
-  params.add("optimiser", client_.optimiser, "of training on own data; sgd: as [train] has it")
+  params
+      .add("optimiser", client_.optimiser,
+           "optimiser of training on own data; sgd: as [train] has it")
       .choices({"adam", "sgd"})
       .source("RHFL's code");
   params.add("lr", client_.lr, "learning rate of Adam, on public images too")

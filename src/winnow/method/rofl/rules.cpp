@@ -32,7 +32,9 @@ void declare(Options& options, Params& params) {
   params.add("forget_rate", options.forget_rate, "share of every batch that is left out")
       .range(0, 1)
       .source("released code; 0.2 in FedRN's comparison too");
-  params.add("forget_rounds", options.forget_rounds, "rounds over which that share rises from 0")
+  params
+      .add("forget_rounds", options.forget_rounds,
+           "rounds over which the share left out rises from 0")
       .at_least(1)
       .source("released code");
   params

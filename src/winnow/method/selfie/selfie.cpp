@@ -101,7 +101,7 @@ class SelfieClient final : public ClientSide {
 void Selfie::declare(Params& params) {
   params
       .add("noise_rate", options_.noise_rate,
-           "share of every batch that is not held to be clean, after the warm-up")
+           "share of every batch that is not considered clean, after the warm-up")
       .range(0, 1)
       .source("FedRN's comparison; about the share of wrong labels");
   params
@@ -109,7 +109,7 @@ void Selfie::declare(Params& params) {
            "a sample is refurbished when its predictions are at most this uncertain")
       .range(0, 1)
       .source("paper, FedRN's comparison");
-  params.add("history", options_.history, "predictions that are looked at")
+  params.add("history", options_.history, "latest predictions of a sample that are looked at")
       .at_least(1)
       .source("FedRN's comparison");
   params.add("warmup", options_.warmup, "rounds of plain FedAvg at the start")

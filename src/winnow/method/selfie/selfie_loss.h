@@ -18,7 +18,7 @@ at::Tensor prediction_counts(const at::Tensor& history, std::int64_t classes);
 // all classes are predicted equally often.
 at::Tensor uncertainty(const at::Tensor& counts);
 
-// How many samples of a batch are held to be clean: the whole number above (1 - rate) * batch.
+// How many samples of a batch are considered clean: the whole number above (1 - rate) * batch.
 std::int64_t clean_count(std::int64_t batch, double rate);
 
 // What a step reads and writes, buffers of the lane.

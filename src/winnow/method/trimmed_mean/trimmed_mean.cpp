@@ -13,7 +13,7 @@ std::int64_t trimmed_per_end(double trim, std::int64_t count) {
 void TrimmedMean::declare(Params& params) {
   params.add("trim", trim_, "share of the clients' values dropped at each end")
       .range(0.0, 0.5)
-      .source("spec baselines 9, FedNS's code");
+      .source("spec: baselines 9, FedNS's code");
 }
 
 // spec: baselines 9

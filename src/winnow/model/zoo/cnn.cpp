@@ -1,4 +1,4 @@
-// Small convolution nets: FedRN's of four layers (spec: label noise B.2) and that of the
+// Small convolution nets: FedRN's of four layers (spec: label-noise B.2) and that of the
 // pfl-research benchmark of two.
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// ConvMixer-256/8 with kernel 5 and patch 2 (spec: input noise 1.9). Tensor names are timm's.
+// ConvMixer-256/8 with kernel 5 and patch 2 (spec: input-noise 1.9). Tensor names are timm's.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// spec: label noise A.2; input noise 2.7 for the form without padding.
+// spec: label-noise A.2; input-noise 2.7 for the form without padding.
 #include <ATen/ATen.h>
 
 #include <memory>

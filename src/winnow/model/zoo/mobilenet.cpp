@@ -1,4 +1,4 @@
-// FedRN's MobileNet (spec: label noise B.2): batch norm without running statistics throughout.
+// FedRN's MobileNet (spec: label-noise B.2): batch norm without running statistics throughout.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 

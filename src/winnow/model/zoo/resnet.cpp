@@ -1,4 +1,4 @@
-// Residual networks: the CIFAR form of FedCorr and FedNS (spec: label noise A.2, input noise 1.9)
+// Residual networks: the CIFAR form of FedCorr and FedNS (spec: label-noise A.2; input-noise 1.9)
 // and torchvision's ResNet-50. Tensor names are torchvision's in both.
 #include <ATen/ATen.h>
 #include <fmt/format.h>

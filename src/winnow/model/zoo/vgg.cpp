@@ -1,5 +1,5 @@
-// torchvision's VGG networks (spec: label noise A.2) and Fed-NCL's VGG-16 for 32-pixel images
-// (spec: input noise 2.7). Tensor names and initial values are torchvision's.
+// torchvision's VGG networks (spec: label-noise A.2) and Fed-NCL's VGG-16 for 32-pixel images
+// (spec: input-noise 2.7). Tensor names and initial values are torchvision's.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// timm's vit_tiny_patch16_224 and vit_small_patch16_224 (spec: label noise C.2). Tensor names and
+// timm's vit_tiny_patch16_224 and vit_small_patch16_224 (spec: label-noise C.2). Tensor names and
 // initial values are timm's; no dropout, no stochastic depth.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
