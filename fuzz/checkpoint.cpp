@@ -40,7 +40,7 @@ constexpr std::array<Choice, 16> kMethods{
     {{"fedavg", ""},
      {"scaffold", ""},
      {"feddyn", ""},
-     {"fedopt", ""},
+     {"fedadam", ""},
      {"moon", ""},
      {"fedcorr",
       "iterations = 2\nfinetune_rounds = 2\nusual_rounds = 2\nlid_neighbours = 5\ntheta = 0.1\n"},
