@@ -96,8 +96,9 @@ class Subject {
   const Json& json() const { return json_; }
   const TensorFile& file() const { return file_; }
 
-  // Reads the file as `winnow resume` does, plays a round, and is as before.
+  // Reads the file as `winnow resume` does and plays a round.
   void read(std::string_view bytes) {
+    session_.restore(right_);
     scratch_.put(kName, bytes);
     fuzz::only_errors([&] {
       const auto checkpoint = load_checkpoint(
@@ -107,7 +108,6 @@ class Subject {
         session_.play();
       }
     });
-    session_.restore(right_);
   }
 
  private:

@@ -21,6 +21,9 @@ namespace {
 constexpr std::array kFiles{"events.jsonl",   "summary.json",    "findings.json",
                             "partition.json", "experiment.toml", "sweep.json"};
 
+constexpr std::size_t kSummary = 1;
+constexpr std::size_t kSweep = 5;
+
 // A finished run, and a sweep of that run alone in the folder around it.
 class Folder {
  public:
@@ -59,25 +62,36 @@ lid_neighbours = 5
   std::filesystem::path run() const { return scratch_.path() / "run"; }
   const std::filesystem::path& sweep() const { return scratch_.path(); }
 
-  void put(std::size_t file, std::string_view content) const { scratch_.put(place(file), content); }
-  void mend(std::size_t file) const {
-    if (kFiles.at(file) == std::string_view("sweep.json")) {
-      std::filesystem::remove(scratch_.path() / place(file));  // a sweep only where it is asked for
-    } else {
-      put(file, right_.at(file));
+  // All files are right again, whatever became of the last input.
+  void mend() {
+    for (const std::size_t file : touched_) {
+      if (file == kSweep) {
+        std::filesystem::remove(scratch_.path() / place(file));  // only where it is asked for
+      } else {
+        scratch_.put(place(file), right_.at(file));
+      }
     }
+    touched_.clear();
   }
-  void unfinish() const { std::filesystem::remove(run() / "summary.json"); }
-  void put_sweep() const { put(kFiles.size() - 1, right_.back()); }
+  void put(std::size_t file, std::string_view content) {
+    touched_.push_back(file);
+    scratch_.put(place(file), content);
+  }
+  void put_sweep() { put(kSweep, right_.at(kSweep)); }
+  void unfinish() {
+    touched_.push_back(kSummary);
+    std::filesystem::remove(run() / kFiles.at(kSummary));
+  }
 
  private:
   std::filesystem::path place(std::size_t file) const {
-    const std::string name = kFiles.at(file);
-    return name == "sweep.json" ? std::filesystem::path(name) : std::filesystem::path("run") / name;
+    const std::filesystem::path name = kFiles.at(file);
+    return file == kSweep ? name : "run" / name;
   }
 
   fuzz::Scratch scratch_;
   std::vector<std::string> right_;
+  std::vector<std::size_t> touched_;
 };
 
 void report(const std::filesystem::path& directory) {
@@ -103,13 +117,14 @@ void table(const std::filesystem::path& directory) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const Folder folder;
+  static Folder folder;
   static const Registry registry = builtin_methods();
   fuzz::Input input(data, size);
   const std::uint8_t choice = input.byte();
   const std::size_t file = choice % 8 % kFiles.size();
   const bool finished = (choice & 8) == 0;
-  const bool in_sweep = (choice & 16) != 0 || file == kFiles.size() - 1;
+  const bool in_sweep = (choice & 16) != 0 || file == kSweep;
+  folder.mend();
   if (in_sweep) {
     folder.put_sweep();
   }
@@ -120,9 +135,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::only_errors([&] { report(in_sweep ? folder.sweep() : folder.run()); });
   fuzz::only_errors([&] { table(folder.run()); });
   fuzz::only_errors([&] { read_run_experiment(folder.run(), registry); });
-  for (const std::size_t touched : {file, std::size_t{1}, kFiles.size() - 1}) {
-    folder.mend(touched);
-  }
   return 0;
 }
 

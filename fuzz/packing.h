@@ -85,7 +85,8 @@ inline std::string zip(const std::vector<ZipEntry>& entries) {
     directory.number(0x02014b50, 4);
     directory.number(20, 2);
     common(directory);
-    directory.number(0, 10);  // comment, disk, attributes
+    directory.number(0, 4);  // comment and disk
+    directory.number(0, 6);  // attributes
     directory.number(out.bytes.size(), 4);
     directory.bytes += entry.name;
     out.number(0x04034b50, 4);
