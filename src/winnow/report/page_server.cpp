@@ -79,6 +79,14 @@ std::string refusal(std::string_view status, std::string_view why) {
   return response(status, {"text/plain", fmt::format("{}\n", why), ""});
 }
 
+bool is_ours(const std::string& host, std::uint16_t port) {
+  const std::string name = lower(host);
+  if (port == 80 && (name == "127.0.0.1" || name == "localhost")) {
+    return true;  // browsers leave the usual port out
+  }
+  return name == fmt::format("127.0.0.1:{}", port) || name == fmt::format("localhost:{}", port);
+}
+
 }  // namespace
 
 // Reads a request, then writes the answer, then waits until the other side has closed: closing
@@ -194,29 +202,22 @@ bool PageServer::proceed(Connection& connection, bool ready) const {
   if (connection.in.size() > kLargestRequest) {
     connection.out = refusal("431 Request Header Fields Too Large", "the request is too long");
   } else if (connection.in.find("\r\n\r\n") != std::string::npos) {
-    connection.out = answer(connection.in);
+    connection.out = answer_request(connection.in, port_, handler_);
   }
   return true;
 }
 
-bool PageServer::is_ours(const std::string& host) const {
-  const std::string name = lower(host);
-  if (port_ == 80 && (name == "127.0.0.1" || name == "localhost")) {
-    return true;  // browsers leave the usual port out
-  }
-  return name == fmt::format("127.0.0.1:{}", port_) || name == fmt::format("localhost:{}", port_);
-}
-
-std::string PageServer::answer(const std::string& text) const {
+std::string answer_request(const std::string& text, std::uint16_t port,
+                           const PageHandler& handler) {
   const std::optional<Request> request = parse(text);
   if (!request) {
     return refusal("400 Bad Request", "this is not an HTTP request");
   }
   const auto host = request->headers.find("host");
-  if (host == request->headers.end() || !is_ours(host->second)) {
+  if (host == request->headers.end() || !is_ours(host->second, port)) {
     return refusal("403 Forbidden", fmt::format("this page is served to http://127.0.0.1:{0}/ and "
                                                 "http://localhost:{0}/ only",
-                                                port_));
+                                                port));
   }
   if (request->method != "GET") {
     return refusal("405 Method Not Allowed\r\nAllow: GET", "only GET is answered");
@@ -225,7 +226,7 @@ std::string PageServer::answer(const std::string& text) const {
   std::string etag = known == request->headers.end() ? "" : known->second;
   std::erase(etag, '"');
   try {
-    PageAnswer page = handler_(request->path, etag);
+    PageAnswer page = handler(request->path, etag);
     if (page.type.empty()) {
       return refusal("404 Not Found", "there is no such page");
     }

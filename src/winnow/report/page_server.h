@@ -21,6 +21,11 @@ struct PageAnswer {
 // page; an exception becomes status 500 with its text.
 using PageHandler = std::function<PageAnswer(const std::string& path, const std::string& etag)>;
 
+// The whole answer to the bytes of a request, for a server on `port`. Never throws but for lack of
+// memory: what is wrong with the request is the answer.
+std::string answer_request(const std::string& request, std::uint16_t port,
+                           const PageHandler& handler);
+
 // HTTP/1.1 on 127.0.0.1. Only GET; only with a Host of 127.0.0.1 or localhost and this port, so
 // that no web page elsewhere can reach it through a name of its own; one request per connection,
 // 32 KiB and `patience` for it, at most 64 connections at a time.
@@ -43,8 +48,6 @@ class PageServer {
   void accept_one(std::vector<Connection>& connections) const;
   // False when the connection is done with.
   bool proceed(Connection& connection, bool ready) const;
-  std::string answer(const std::string& request) const;
-  bool is_ours(const std::string& host) const;
 
   int listener_ = -1;
   std::uint16_t port_ = 0;

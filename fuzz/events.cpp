@@ -1,0 +1,151 @@
+// A run directory as reports and tables read it: one of its files is the input, the others are
+// right.
+#include <array>
+#include <filesystem>
+
+#include "json_mutator.h"
+#include "target.h"
+#include "winnow/base/files.h"
+#include "winnow/report/page.h"
+#include "winnow/report/table.h"
+#include "winnow/run/metrics.h"
+#include "winnow/run/report_data.h"
+#include "winnow/run/runner.h"
+#include "winnow/run/sweep.h"
+#include "winnow/run/toml.h"
+
+using namespace winnow;
+
+namespace {
+
+constexpr std::array kFiles{"events.jsonl",   "summary.json",    "findings.json",
+                            "partition.json", "experiment.toml", "sweep.json"};
+
+constexpr std::size_t kSummary = 1;
+constexpr std::size_t kSweep = 5;
+
+// A finished run, and a sweep of that run alone in the folder around it.
+class Folder {
+ public:
+  Folder() {
+    const Registry registry = builtin_methods();
+    const Json tree = parse_toml(R"(name = "small"
+rounds = 2
+[data]
+name = "synthetic"
+samples = 40
+test_samples = 10
+classes = 4
+[federation]
+clients = 4
+fraction = 0.5
+[[noise]]
+name = "fedcorr_labels"
+rho = 0.5
+[method]
+name = "fedcorr"
+iterations = 1
+finetune_rounds = 1
+usual_rounds = 1
+lid_neighbours = 5
+)",
+                                 "small.toml");
+    RunObserver silence;
+    start_run(parse_experiment(tree, registry), registry, {1, "cpu"}, run(), nullptr, silence);
+    for (const char* name : kFiles) {
+      right_.push_back(std::filesystem::exists(run() / name) ? read_file(run() / name) : "");
+    }
+    right_.back() = R"({"name":"s","runs":[{"id":"run","row":"a","column":"b","seed":1}],)"
+                    R"("paper":{"metric":"best","figures":{"a":80.0}}})";
+  }
+
+  std::filesystem::path run() const { return scratch_.path() / "run"; }
+  const std::filesystem::path& sweep() const { return scratch_.path(); }
+
+  // All files are right again, whatever became of the last input.
+  void mend() {
+    for (const std::size_t file : touched_) {
+      if (file == kSweep) {
+        std::filesystem::remove(scratch_.path() / place(file));  // only where it is asked for
+      } else {
+        scratch_.put(place(file), right_.at(file));
+      }
+    }
+    touched_.clear();
+  }
+  void put(std::size_t file, std::string_view content) {
+    touched_.push_back(file);
+    scratch_.put(place(file), content);
+  }
+  void put_sweep() { put(kSweep, right_.at(kSweep)); }
+  void unfinish() {
+    touched_.push_back(kSummary);
+    std::filesystem::remove(run() / kFiles.at(kSummary));
+  }
+
+ private:
+  std::filesystem::path place(std::size_t file) const {
+    const std::filesystem::path name = kFiles.at(file);
+    return file == kSweep ? name : "run" / name;
+  }
+
+  fuzz::Scratch scratch_;
+  std::vector<std::string> right_;
+  std::vector<std::size_t> touched_;
+};
+
+void report(const std::filesystem::path& directory) {
+  ReportReader reader({directory.string()});
+  reader.stamp();
+  render_page(reader.read());
+}
+
+// As the table command does it.
+void table(const std::filesystem::path& directory) {
+  const Json summary = read_summary(directory);
+  targeted_cost(read_history(directory), 0.5);
+  TableOptions options;
+  if (is_sweep(directory.parent_path())) {
+    add_paper(directory.parent_path(), options.paper);
+  }
+  options.metrics = table_metrics();
+  if (!summary.is_null()) {
+    render_table({{"row", "column", 1, summary}}, options);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static Folder folder;
+  static const Registry registry = builtin_methods();
+  fuzz::Input input(data, size);
+  const std::uint8_t choice = input.byte();
+  const std::size_t file = choice % 8 % kFiles.size();
+  const bool finished = (choice & 8) == 0;
+  const bool in_sweep = (choice & 16) != 0 || file == kSweep;
+  folder.mend();
+  if (in_sweep) {
+    folder.put_sweep();
+  }
+  if (!finished) {
+    folder.unfinish();
+  }
+  folder.put(file, input.rest());
+  fuzz::only_errors([&] { report(in_sweep ? folder.sweep() : folder.run()); });
+  fuzz::only_errors([&] { table(folder.run()); });
+  fuzz::only_errors([&] { read_run_experiment(folder.run(), registry); });
+  return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  fuzz::Draw draw(seed);
+  fuzz::Input input(data, size);
+  const std::uint8_t choice = input.byte();
+  std::string text(input.rest());
+  if (fuzz::draw_below(draw, 4) == 0 || !fuzz::mutate_json_text(text, draw)) {
+    return LLVMFuzzerMutate(data, size, max_size);
+  }
+  return fuzz::hand_back(static_cast<char>(choice) + text, data, size, max_size);
+}
