@@ -131,6 +131,13 @@ TEST(FindRuns, DeviceAndPrecisionAreToldWhereTheyDiffer) {
   EXPECT_THAT(labels({a, b}), ElementsAre("fedavg | small", "fedavg | small"));
   EXPECT_THAT(labels({a, c}),
               ElementsAre("fedavg, precision = tf32 | small", "fedavg, precision = bf16 | small"));
+  const std::string e = shelf.finish("e", {"seed=5"});
+  const std::string f = shelf.finish("f", {"seed=6"});
+  Json summary = Json::parse(read_file(f + "/summary.json"));
+  summary["arithmetic"] = "avx2";
+  write_file_whole(f + "/summary.json", summary.dump());
+  EXPECT_THAT(labels({e, f}), ElementsAre("fedavg, arithmetic = unknown | small",
+                                          "fedavg, arithmetic = avx2 | small"));
   EXPECT_THAT(labels({a, shelf.begin("d", {"seed=4"})}),
               ElementsAre("fedavg | small", "fedavg | small"))
       << "what is not finished has no such thing yet";

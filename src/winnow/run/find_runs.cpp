@@ -20,9 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By key, as `--set` spells it. What is not there is "none".
+// By key, as `--set` spells it.
 using Settings = std::map<std::string, std::string>;
-const std::string kVaried = "\n";  // in the place of a value: there are several
+const std::string kAbsent = "none";  // the value of a key that is not there
+const std::string kVaried = "\n";    // in the place of a value: there are several
 
 struct FoundRun {
   RunPlace place;
@@ -87,6 +88,9 @@ void read_found(FoundRun& run) {
     const std::string device = summary.value("device", "unknown");
     run.runtime["device"] = device.substr(0, device.find(':'));  // cuda:0 and cuda:1 are alike
     run.runtime["precision"] = summary.value("precision", "unknown");
+    if (run.runtime["device"] == "cpu") {
+      run.runtime["arithmetic"] = summary.value("arithmetic", "unknown");
+    }
   }
 }
 
@@ -193,9 +197,8 @@ void name_columns(std::vector<RunGroup>& groups) {
 }
 
 const std::string& setting_in(const Settings& settings, const std::string& key) {
-  static const std::string kNone = "none";
   const auto found = settings.find(key);
-  return found == settings.end() ? kNone : found->second;
+  return found == settings.end() ? kAbsent : found->second;
 }
 
 // How many of the settings these keys tell apart.

@@ -16,7 +16,8 @@ namespace winnow {
 //   name.
 // - Where that is not enough, the settings that differ follow: those of the data, the clients, the
 //   noise and the model in the column, others in the row: "fedavg, rounds = 20". Finished runs that
-//   were computed on another kind of device or in another precision count as different.
+//   were computed on another kind of device, in another precision or, on a CPU, with another
+//   arithmetic count as different.
 // - A run that is not finished belongs to the runs of its experiment, one that is not begun to its
 //   cell of the sweep.
 // Throws Error: kind run naming the folder that is neither a run nor a sweep, or the file that is
