@@ -97,8 +97,8 @@ TEST(Arithmetic, CanBeGivenBeforeAndAfterTheCommandOrByTheEnvironment) {
 
 TEST(Arithmetic, AnUnknownOneIsAUsageErrorForEveryCommand) {
   const Workshop shop;
-  for (const Words& words :
-       {Words{"run", "e.toml", "--arithmetic", "avx3"}, {"--arithmetic", "avx3", "list", "nets"}}) {
+  for (const Words& words : {Words{"run", "e.toml", "--arithmetic", "avx3"},
+                             {"--arithmetic", "avx3", "list", "models"}}) {
     const Ended ended = shop.call(words);
     EXPECT_EQ(ended.code, 2);
     EXPECT_EQ(ended.err, "winnow: unknown arithmetic 'avx3'\n  did you mean 'avx2'?\n");
