@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <list>
 #include <set>
 #include <thread>
@@ -55,15 +54,20 @@ std::string last_words(const fs::path& log) {
 // The share of its rounds that a running child has logged. How many it will play is what it says
 // when it starts: some methods have a schedule of their own.
 double share_done(const fs::path& directory) {
-  std::ifstream events(directory / "events.jsonl");
+  const fs::path events = directory / "events.jsonl";
+  if (!fs::exists(events)) {
+    return 0.0;
+  }
   std::int64_t rounds = 0;
   std::int64_t of = 0;
-  for (std::string line; std::getline(events, line);) {
+  for (const std::string& line : split(read_file(events), '\n')) {
     if (line.starts_with(R"({"event":"round")")) {
       ++rounds;
     } else if (line.starts_with(R"({"event":"started")")) {
-      const Json started = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-      of = started.is_object() ? started.value("rounds", std::int64_t{0}) : 0;
+      const Json started = parse_json_or_null(line);
+      const auto planned = started.find("rounds");
+      of = planned != started.end() && planned->is_number_integer() ? planned->get<std::int64_t>()
+                                                                    : 0;
     }
   }
   return of > 0 ? static_cast<double>(rounds) / static_cast<double>(of) : 0.0;

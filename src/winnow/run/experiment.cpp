@@ -212,9 +212,7 @@ Override parse_override(const std::string& text) {
     throw Error(ErrorKind::usage, fmt::format("--set {}: expected key=value", text),
                 "for example --set train.lr=0.03");
   }
-  try {
-    std::ignore = Json(text).dump();
-  } catch (const Json::type_error&) {
+  if (!is_utf8(text)) {
     throw Error(ErrorKind::usage, "--set: expected key=value in UTF-8");
   }
   return {std::string(trim(text.substr(0, at))), std::string(trim(text.substr(at + 1)))};
