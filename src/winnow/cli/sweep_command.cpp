@@ -19,6 +19,7 @@
 #include "winnow/cli/progress.h"
 #include "winnow/cli/signals.h"
 #include "winnow/report/table.h"
+#include "winnow/run/directory_lock.h"
 #include "winnow/run/notices.h"
 #include "winnow/run/runner.h"
 #include "winnow/run/sweep.h"
@@ -197,7 +198,8 @@ class SweepExecution {
       write_file_whole(file, write_toml(run.experiment.resolved()));
       arguments = {"run", file.string(), "--out", home.string()};
     } else {
-      arguments = {"resume", home.string()};
+      // Its experiment is the one that the user's file makes: refuse_foreign() has compared them.
+      arguments = {"resume", home.string(), "--trust-model"};
     }
     std::int64_t lanes = flags_.runtime.runtime.lanes;
     if (lanes == 0 && flags_.jobs > 1) {
@@ -346,7 +348,11 @@ void sweep(const SweepFlags& flags, Program& program) {
     return;
   }
   SweepExecution execution(plan, directory, flags, program.arithmetic);
+  refuse_links(directory, {"experiments", "logs"});
   std::error_code failed;
+  fs::create_directories(directory, failed);
+  const DirectoryLock lock(directory,
+                           fmt::format("another sweep is at work in {}", directory.string()));
   fs::create_directories(directory / "experiments", failed);
   fs::create_directories(directory / "logs", failed);
   write_sweep_index(directory, sweep);
