@@ -68,7 +68,7 @@ void read_found(FoundRun& run) {
     return;
   }
   const fs::path path = directory / "experiment.toml";
-  Json tree = parse_toml(read_file(path), path.string());
+  Json tree = read_toml(path);
   try {
     if (!run.of_sweep) {
       run.place.row = tree.at("method").at("name").get<std::string>();
@@ -84,9 +84,13 @@ void read_found(FoundRun& run) {
   }
   flatten(tree, "", run.settings);
   if (const Json summary = read_summary(directory); !summary.is_null()) {
-    const std::string device = summary.value("device", "unknown");
+    const auto text = [&](const char* key) {
+      const auto found = summary.find(key);
+      return found != summary.end() && found->is_string() ? found->get<std::string>() : "unknown";
+    };
+    const std::string device = text("device");
     run.runtime["device"] = device.substr(0, device.find(':'));  // cuda:0 and cuda:1 are alike
-    run.runtime["precision"] = summary.value("precision", "unknown");
+    run.runtime["precision"] = text("precision");
   }
 }
 

@@ -141,7 +141,7 @@ Json read_run(const RunPlace& place) {
     return run;
   }
   const fs::path experiment = directory / "experiment.toml";
-  run["experiment"] = parse_toml(read_file(experiment), experiment.string());
+  run["experiment"] = read_toml(experiment);
   const Json first = first_event(directory);
   run["planned_rounds"] = first.value("rounds", Json());
   run["uses_ground_truth"] = first.value("uses_ground_truth", Json(false)) == true;
