@@ -9,6 +9,7 @@
 #include "run/small_run.h"
 #include "testing/script_files.h"
 #include "winnow/run/directory_lock.h"
+#include "winnow/run/find_runs.h"
 #include "winnow/run/judge.h"
 #include "winnow/run/report_data.h"
 #include "winnow/run/runner.h"
@@ -162,6 +163,20 @@ TEST(HostileRun, ValuesOfTheWrongTypeAreNamedOrLeftOut) {
   changed.replace(changed.rfind(from), from.size(), R"("x":)");
   write_file_whole(events, changed);
   EXPECT_THAT(error_text([&] { resume(folder / "run"); }), EndsWith(": not an event"));
+}
+
+TEST(HostileRun, WhatARunWasComputedWithIsTextOrNoEvent) {
+  const TestFolder folder;
+  const fs::path events = folder / "events.jsonl";
+  const auto read = [&](const std::string& line) {
+    write_file_whole(events, line + "\n");
+    return read_computed_with(folder.path());
+  };
+  for (const char* line : {R"({"arithmetic":7})", R"({"arithmetic":"avx2","fingerprint":[]})"}) {
+    EXPECT_EQ(error_text([&] { read(line); }), events.string() + ":1: not an event");
+  }
+  EXPECT_EQ(read(R"({"arithmetic":)" + deep_list()), std::nullopt);
+  EXPECT_EQ(read(R"({"arithmetic":"\u001b[2J"})")->arithmetic, "\\x1b[2J");
 }
 
 TEST(HostileRun, APipeIsNotWaitedFor) {

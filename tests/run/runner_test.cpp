@@ -345,9 +345,11 @@ TEST(Runner, ADamagedSummaryIsNamed) {
                       EndsWith(" | delete it and resume the run")))
         << text;
   }
-  Json whole{{"name", "x"},   {"method", "fedavg"},   {"model_hash", "0"}, {"seed", 1U},
-             {"rounds", 1U},  {"participations", 1U}, {"best", 0.5},       {"last", 0.5},
-             {"last10", 0.5}, {"bytes_up", 1},        {"bytes_down", 1},   {"wall_seconds", 1.0}};
+  Json whole{
+      {"name", "x"},     {"method", "fedavg"},   {"model_hash", "0"},    {"seed", 1U},
+      {"rounds", 1U},    {"participations", 1U}, {"best", 0.5},          {"last", 0.5},
+      {"last10", 0.5},   {"bytes_up", 1},        {"bytes_down", 1},      {"wall_seconds", 1.0},
+      {"device", "cpu"}, {"precision", "fp32"},  {"arithmetic", "avx2"}, {"fingerprint", "x"}};
   write_file_whole(folder / "summary.json", whole.dump());
   EXPECT_EQ(read_summary(folder.path()), whole);
   for (const auto& [key, value] : whole.items()) {

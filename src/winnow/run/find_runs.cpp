@@ -10,7 +10,6 @@
 #include <tuple>
 
 #include "winnow/base/error.h"
-#include "winnow/base/files.h"
 #include "winnow/base/text.h"
 #include "winnow/run/runner.h"
 #include "winnow/run/toml.h"
@@ -84,13 +83,9 @@ void read_found(FoundRun& run) {
   }
   flatten(tree, "", run.settings);
   if (const Json summary = read_summary(directory); !summary.is_null()) {
-    const auto text = [&](const char* key) {
-      const auto found = summary.find(key);
-      return found != summary.end() && found->is_string() ? found->get<std::string>() : "unknown";
-    };
-    const std::string device = text("device");
+    const std::string device = summary.value("device", "unknown");
     run.runtime["device"] = device.substr(0, device.find(':'));  // cuda:0 and cuda:1 are alike
-    run.runtime["precision"] = text("precision");
+    run.runtime["precision"] = summary.value("precision", "unknown");
   }
 }
 

@@ -361,6 +361,11 @@ Json read_summary(const fs::path& directory) {
   for (const char* key : {"name", "method", "model_hash"}) {
     require(key, "a text", [](const Json& value) { return value.is_string(); });
   }
+  for (const char* key : {"device", "precision", "arithmetic", "fingerprint"}) {
+    if (summary.contains(key)) {  // older runs lack some
+      require(key, "a text", [](const Json& value) { return value.is_string(); });
+    }
+  }
   for (const char* key : {"seed", "rounds", "participations"}) {
     require(key, "a count", [](const Json& value) { return value.is_number_unsigned(); });
   }
@@ -388,14 +393,15 @@ std::optional<ComputedWith> read_computed_with(const fs::path& directory) {
   }
   const std::string events = read_file(path);
   const Json started = parse_json_or_null(std::string_view(events).substr(0, events.find('\n')));
-  const auto text = [&](const char* key) {
-    const auto found = started.find(key);
-    return found != started.end() && found->is_string() ? found->get<std::string>() : "";
-  };
   if (!started.contains("arithmetic")) {
     return std::nullopt;
   }
-  return ComputedWith{text("arithmetic"), text("fingerprint")};
+  try {
+    return ComputedWith{printable(started.at("arithmetic").get<std::string>()),
+                        printable(started.value("fingerprint", ""))};
+  } catch (const Json::exception&) {
+    throw Error(ErrorKind::run, fmt::format("{}:1: not an event", path.string()));
+  }
 }
 
 void check_arithmetic(const fs::path& directory) {
