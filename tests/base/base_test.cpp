@@ -124,11 +124,9 @@ TEST(Files, AFullDiskIsOneClearLine) {
   if (!std::filesystem::exists("/dev/full")) {
     GTEST_SKIP() << "no /dev/full here";
   }
-  LineWriter* writer = nullptr;
   const std::string text = error_text([&] {
-    LineWriter full("/dev/full", 0);
-    writer = &full;
-    full.write("line");
+    AppendingFile full("/dev/full", 0);
+    full.write_line("line");
   });
   EXPECT_THAT(text, ::testing::AnyOf(HasSubstr("No space left on device"),
                                      HasSubstr("cannot write /dev/full")));
@@ -139,17 +137,17 @@ TEST(Files, AMissingFileIsNamed) {
               HasSubstr("cannot read /nonexistent/file: no such file"));
 }
 
-TEST(Files, LineWriterContinuesAfterTheKeptBytes) {
+TEST(Files, AppendingFileContinuesAfterTheKeptBytes) {
   const auto path = std::filesystem::temp_directory_path() / "winnow_lines_test.jsonl";
   std::filesystem::remove(path);
   {
-    LineWriter writer(path, 0);
-    writer.write("one");
-    writer.write("two");
+    AppendingFile writer(path, 0);
+    writer.write_line("one");
+    writer.write_line("two");
   }
   {
-    LineWriter writer(path, 4);
-    writer.write("three");
+    AppendingFile writer(path, 4);
+    writer.write_line("three");
     EXPECT_EQ(writer.size(), 10U);
   }
   EXPECT_EQ(read_file(path), "one\nthree\n");

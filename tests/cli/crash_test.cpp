@@ -69,9 +69,11 @@ TEST_P(Stopped, SavesSaysHowToContinueAndEndsInTheSameBits) {
       << "no finished round was played twice";
 }
 
-INSTANTIATE_TEST_SUITE_P(BySignal, Stopped, ::testing::Values(SIGINT, SIGTERM),
+INSTANTIATE_TEST_SUITE_P(BySignal, Stopped, ::testing::Values(SIGINT, SIGTERM, SIGHUP),
                          [](const auto& info) {
-                           return std::string(info.param == SIGINT ? "Interrupt" : "Terminate");
+                           return std::string(info.param == SIGINT    ? "Interrupt"
+                                              : info.param == SIGTERM ? "Terminate"
+                                                                      : "HangUp");
                          });
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

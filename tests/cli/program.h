@@ -46,6 +46,7 @@ struct Place {
   std::filesystem::path folder;
   Words environment = {};           // NAME=VALUE
   std::uintmax_t largest_file = 0;  // in bytes; 0: no limit
+  int ignored = 0;                  // a signal that it is started to ignore, as nohup does
   std::string output = {};          // file for standard output; empty: it is captured
   std::string errors = {};          // the same for standard error; "-": it is closed
 };
@@ -113,7 +114,9 @@ class Process {
       if (place.largest_file > 0) {
         const rlimit limit{place.largest_file, place.largest_file};
         ::setrlimit(RLIMIT_FSIZE, &limit);
-        ::signal(SIGXFSZ, SIG_IGN);
+      }
+      if (place.ignored != 0) {
+        ::signal(place.ignored, SIG_IGN);
       }
       if (::chdir(place.folder.c_str()) != 0) {
         ::_exit(126);

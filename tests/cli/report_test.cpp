@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "cli/program.h"
 
@@ -70,18 +71,64 @@ std::string header(const std::string& answer, const std::string& name) {
   return answer.substr(from, answer.find("\r\n", from) - from);
 }
 
+// `winnow watch` of the small run on a port of its own.
+class Served {
+ public:
+  explicit Served(const Workshop& shop)
+      : address_(shop / "address"), process_({"watch", "runs/small", "--port", "0"}, place(shop)) {
+    const std::string start = "http://127.0.0.1:";
+    EXPECT_TRUE(wait_until([&] { return read_file(address_).ends_with("\n"); }));
+    const std::string line = read_file(address_);
+    EXPECT_THAT(line, StartsWith(start));
+    port_ = std::stoi(line.substr(start.size()));
+  }
+  int port() const { return port_; }
+  void send(int signal) const { process_.send(signal); }
+  Ended wait() { return process_.wait(); }
+
+ private:
+  Place place(const Workshop& shop) const {
+    Place place = shop.place();
+    place.output = address_.string();
+    write_file_whole(address_, "");
+    return place;
+  }
+
+  std::filesystem::path address_;
+  Process process_;
+  int port_ = 0;
+};
+
+TEST(Watch, SurvivesDamagedFilesAndNamesThem) {
+  const Workshop shop;
+  shop.done({"run", "e.toml", "-q"});
+  Served watch(shop);
+  for (const char* name : {"summary.json", "findings.json", "partition.json"}) {
+    const std::filesystem::path file = shop / ("runs/small/" + std::string(name));
+    const std::string kept = read_file(file);
+    write_file_whole(file, R"({"a":)" + std::string(200'000, '['));
+    for (const char* page : {"/", "/data.json"}) {
+      const std::string answer = get(watch.port(), page);
+      EXPECT_THAT(answer, StartsWith("HTTP/1.1 500 "));
+      EXPECT_THAT(answer, HasSubstr(std::string("runs/small/") + name +
+                                    " is damaged: it is nested deeper than 64 levels"));
+    }
+    std::filesystem::remove(file);
+    ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    EXPECT_THAT(get(watch.port(), "/"), HasSubstr("it is not a regular file"));
+    std::filesystem::remove(file);
+    write_file_whole(file, kept);
+    EXPECT_THAT(get(watch.port(), "/"), StartsWith("HTTP/1.1 200 OK"));
+  }
+  watch.send(SIGTERM);
+  EXPECT_EQ(watch.wait().code, 0);
+}
+
 TEST(Watch, ServesThePageAndItsNewsUntilItIsStopped) {
   const Workshop shop;
   shop.done({"run", "e.toml", "-q"});
-  Place place = shop.place();
-  place.output = (shop / "address").string();
-  write_file_whole(shop / "address", "");
-  Process watch({"watch", "runs/small", "--port", "0"}, place);
-  const std::string start = "http://127.0.0.1:";
-  ASSERT_TRUE(wait_until([&] { return read_file(shop / "address").ends_with("\n"); }));
-  const std::string line = read_file(shop / "address");
-  ASSERT_THAT(line, StartsWith(start));
-  const int port = std::stoi(line.substr(start.size()));
+  Served watch(shop);
+  const int port = watch.port();
 
   EXPECT_THAT(get(port, "/"), HasSubstr("\"live\":\""));
   const std::string data = get(port, "/data.json");

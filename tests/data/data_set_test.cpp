@@ -51,6 +51,8 @@ TEST(Validate, NamesEveryContradiction) {
                 s.test.images = at::zeros({2, 1, 4, 5}, at::kByte);
               }),
               HasSubstr("train images are 1x4x4 but test images are 1x4x5"));
+  EXPECT_THAT(broken([](DataSet& s) { s.classes = 10'001; }),
+              HasSubstr("10001 classes, expected 1 to 10000"));
   EXPECT_THAT(broken([](DataSet& s) { s.class_names.pop_back(); }),
               HasSubstr("2 classes but 1 class names"));
   EXPECT_THAT(broken([](DataSet& s) {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "data/data_testing.h"
 #include "winnow/data/image_layouts.h"
@@ -168,7 +169,7 @@ TEST(ImageList, WrongLinesAreNamed) {
               HasSubstr("l.txt line 2: 'b.png': expected 'path label' or 'path,label'"));
   EXPECT_THAT(scan("a.png cat\n"), HasSubstr("line 1: 'a.png cat': expected"));
   EXPECT_THAT(scan(",3\n"), HasSubstr("line 1: ',3': expected"));
-  EXPECT_THAT(scan("a.png -2\n"), HasSubstr("line 1: label -2 is outside 0..99999"));
+  EXPECT_THAT(scan("a.png -2\n"), HasSubstr("line 1: label -2 is outside 0..9999"));
   EXPECT_THAT(scan("a.png 100000000\n"), HasSubstr("label 100000000 is outside"));
   EXPECT_THAT(scan("# nothing\n"), HasSubstr("l.txt: lists no image"));
 }
@@ -239,6 +240,37 @@ TEST(Decode, TheFirstUnreadableFileIsNamed) {
   EXPECT_THAT(decode({{good, 0}, {bad, 0}, {folder.path() / "none.png", 0}}),
               HasSubstr("cannot read image " + bad.string() + ": not a readable image"));
   EXPECT_THAT(decode({{folder.path() / "none.png", 0}}), HasSubstr("none.png: no such file"));
+}
+
+TEST(Decode, WhatAnImageClaimsIsCheckedBeforeItIsDecoded) {
+  if (!can_decode_images()) {
+    GTEST_SKIP() << "built without OpenCV";
+  }
+  const TempFolder folder("images_claims");
+  const auto fault = [&](const std::string& bytes) {
+    const ImageEntry entry{folder.write("x.png", bytes), 0};
+    return error_text([&] { decode_images(std::span(&entry, 1), 4); });
+  };
+  std::string bomb = png(2, 2, kRed);
+  bomb.replace(16, 8, big(20'000, 4) + big(20'000, 4));
+  EXPECT_THAT(fault(bomb), HasSubstr("x.png: 20000x20000 are more than 100000000 pixels"));
+  EXPECT_THAT(fault("GIF89a and more"), HasSubstr("x.png: not a readable image"));
+  const ImageEntry pipe{folder.path() / "pipe.png", 0};
+  ASSERT_EQ(::mkfifo(pipe.file.c_str(), 0600), 0);
+  EXPECT_THAT(error_text([&] { decode_images(std::span(&pipe, 1), 4); }),
+              HasSubstr("pipe.png: it is not a regular file"));
+}
+
+TEST(ImageFolder, LinksThatLeadNowhereAndNamesThatAreNoTextAreDataErrors) {
+  const TempFolder folder("images_links");
+  folder.write("a/1.png", "");
+  std::filesystem::create_symlink("loop.png", folder.path() / "a/loop.png");
+  EXPECT_THAT(error_text([&] { scan_image_folder(folder.path(), 1); }),
+              HasSubstr("Too many levels of symbolic links"));
+  std::filesystem::remove(folder.path() / "a/loop.png");
+  folder.write("caf\xe9/1.png", "");
+  EXPECT_THAT(error_text([&] { scan_image_folder(folder.path(), 1); }),
+              HasSubstr("the name of this class folder is not UTF-8 | rename the folder"));
 }
 
 TEST(Decode, TooLargeASetIsRefusedBeforeItIsRead) {

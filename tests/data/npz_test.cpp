@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "data/data_testing.h"
+#include "winnow/data/inflater.h"
 
 namespace winnow::npz_test {
 
@@ -166,7 +167,26 @@ TEST(Npz, TheClaimedSizeBoundsDecompression) {
   };
   EXPECT_THAT(read(20), HasSubstr("trailing bytes in the uncompressed data (byte 20)"));
   EXPECT_THAT(read(5000), HasSubstr("bytes, expected 5000"));
-  EXPECT_THAT(read(0xfffffff0), HasSubstr("cannot hold 4294967280 bytes"));
+  EXPECT_THAT(read(0xfffffff0), HasSubstr("claims 4294967280 bytes, at most "));
+}
+
+TEST(Npz, ASmallFileCannotTakeAllMemory) {
+  const TempFolder folder("npz_bomb");
+  const std::string blank(std::size_t{300} << 20, '\0');
+  ZipWriter zip;
+  zip.add("a.npy", npy("|u1", "(314572800,)", blank), true);
+  const std::string bytes = zip.bytes();
+  EXPECT_LT(bytes.size(), 400'000U);
+  const auto file = folder.write("x.npz", bytes);
+  EXPECT_THAT(error_text([&] { NpzFile(file).array("a"); }),
+              HasSubstr("bytes, at most 268435456 are read from"));
+}
+
+TEST(Npz, TheLimitGrowsWithTheFile) {
+  EXPECT_EQ(Inflater::most_bytes(0), 1032U);
+  EXPECT_EQ(Inflater::most_bytes(1000), 1032U * 1001U) << "deflate cannot do more";
+  EXPECT_EQ(Inflater::most_bytes(1'000'000), 256U << 20);
+  EXPECT_EQ(Inflater::most_bytes(100'000'000), 10'000'000'000U);
 }
 
 TEST(Npz, AnyFlippedByteIsFoundOrHarmless) {
@@ -234,6 +254,13 @@ TEST(MedMnist, RefusesWhatIsNotOneLabelPerImage) {
               HasSubstr("train_images: shape (2, 2, 2, 2), expected (n, h, w) or (n, h, w, 3)"));
   EXPECT_THAT(read(medmnist("(2, 3, 2)", 12, "\x01\x09"), 9),
               HasSubstr("train_labels: label 9 of sample 1 is outside 0..8"));
+  ZipWriter many;
+  many.add("train_images.npy", npy("|u1", "(1, 1, 1)", "x"), false);
+  many.add("train_labels.npy", npy("<i4", "(1,)", little(99'989, 4)), false);
+  many.add("test_images.npy", npy("|u1", "(1, 1, 1)", "x"), false);
+  many.add("test_labels.npy", npy("<i4", "(1,)", little(0, 4)), false);
+  EXPECT_THAT(read(many.bytes(), 0),
+              HasSubstr("train_labels: label 99989 of sample 0 is outside 0..9999"));
 }
 
 }  // namespace winnow::npz_test

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <filesystem>
 
 #include "model/support.h"
@@ -78,6 +80,15 @@ TEST_F(WeightFile, EveryBitOfAModelOfOursIsRead) {
   EXPECT_THAT(loaded.source.left_fresh, IsEmpty());
   EXPECT_EQ(loaded.source.hash, sha256_hex(read_file(path_)));
   EXPECT_EQ(hash(fresh_), before);
+}
+
+TEST_F(WeightFile, ValuesThatAreNoNumbersAreRefused) {
+  for (const double value : {std::nan(""), HUGE_VAL}) {
+    tensors_["conv2.weight"] = other_.view(*other_.layout->find("conv2.weight")).clone();
+    tensors_["conv2.weight"].view(-1)[3] = value;
+    EXPECT_THAT(fault(), HasSubstr(path_.string() + ": tensor \"conv2.weight\" holds values that "
+                                                    "are not finite numbers | a run cannot start"));
+  }
 }
 
 TEST_F(WeightFile, OtherWidthsBecomeFloat32) {

@@ -107,7 +107,7 @@ TEST(Checkpoint, TheNewestIsKeptAndOlderOnesAreRemoved) {
 
 TEST(Checkpoint, AHalfWrittenFileOfAKilledProcessIsIgnoredAndThenRemoved) {
   const TestFolder folder;
-  write_file_whole(folder / "round-000000099.safetensors.4711.tmp", "half");
+  write_file_whole(temporary_beside(folder / "round-000000099.safetensors"), "half");
   EXPECT_EQ(load_checkpoint(folder.path(), "experiment", sample_checkpoint().global.layout),
             std::nullopt);
   save_checkpoint(folder.path(), sample_checkpoint());

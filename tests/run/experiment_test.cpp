@@ -148,7 +148,7 @@ TEST(Experiment, UnknownNamesComeWithASuggestion) {
 TEST(Experiment, WrongTypesAreNamed) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"name = 3", "name = 3: expected a text in quotes"},
-      {"name = ''", "name = \"\": expected a text that is not empty"},
+      {"name = ''", "name = \"\": expected the name of a folder: 1 to 200 bytes"},
       {"seed = 1.5", "seed = 1.5: expected a whole number that is not negative"},
       {"seed = -1", "seed = -1: expected a whole number that is not negative"},
       {"rounds = '3'", "rounds = \"3\": expected a whole number"},
@@ -179,8 +179,10 @@ TEST(Experiment, ValuesOutOfRangeAreNamed) {
       {"eval_every = 0", "eval_every = 0"},
       {"checkpoint_every = 0", "checkpoint_every = 0"},
       {"[federation]\nclients = 0", "federation.clients = 0: expected a whole number from 1"},
-      {"[federation]\nfraction = 0", "federation.fraction = 0: expected a number from 0 to 1"},
-      {"[federation]\nfraction = 1.5", "federation.fraction = 1.5: expected a number from 0 to 1"},
+      {"[federation]\nfraction = 0",
+       "federation.fraction = 0: expected a number more than 0 and at most 1"},
+      {"[federation]\nfraction = 1.5",
+       "federation.fraction = 1.5: expected a number more than 0 and at most 1"},
       {"[federation]\nfraction = nan", "federation.fraction = "},
       {"[train]\nlr = -1", "train.lr = -1: expected a number >= 0"},
       {"[train]\nbatch_size = 0", "train.batch_size = 0"},
@@ -242,7 +244,7 @@ TEST(ExperimentFile, ErrorsNameTheFile) {
   EXPECT_EQ(error_text([&] { load_experiment(folder / "no.toml", {}, builtin_methods()); }),
             "cannot read " + (folder / "no.toml").string() + ": no such file");
   EXPECT_THAT(error_text([&] { load_experiment(folder.path(), {}, builtin_methods()); }),
-              EndsWith("it is not a readable file"));
+              EndsWith("it is not a regular file"));
 }
 
 TEST(ExperimentFile, ASweepIsRefusedWithTheRightCommand) {

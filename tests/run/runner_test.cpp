@@ -14,9 +14,11 @@
 
 namespace winnow::runner_test {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 namespace fs = std::filesystem;
 
@@ -241,13 +243,16 @@ TEST(Runner, ARunKilledRightAfterItsLastCheckpointStillGetsItsMetrics) {
   EXPECT_TRUE(fs::exists(folder / "run/model.safetensors"));
 }
 
-TEST(Runner, WhatAKilledProcessWasWritingIsRemoved) {
+TEST(Runner, WhatAKilledProcessWasWritingIsRemovedAndNothingElse) {
   const TestFolder folder;
   start_and_stop(remembering(), folder / "run", 6);
-  write_file_whole(folder / "run/summary.json.4711.tmp", "{");
-  write_file_whole(folder / "run/checkpoint/round-000000003.safetensors.4711.tmp", "x");
+  const fs::path rest = temporary_beside(folder / "run/summary.json");
+  write_file_whole(rest, "{");
+  write_file_whole(temporary_beside(folder / "run/checkpoint/round-000000003.safetensors"), "x");
+  write_file_whole(folder / "run/notes.tmp", "of the user");
   resume(folder / "run");
-  EXPECT_FALSE(fs::exists(folder / "run/summary.json.4711.tmp"));
+  EXPECT_FALSE(fs::exists(rest));
+  EXPECT_EQ(read_file(folder / "run/notes.tmp"), "of the user");
   EXPECT_THAT(names_in(folder / "run/checkpoint"), ElementsAre("round-000000004.safetensors"));
 }
 
@@ -300,7 +305,7 @@ TEST(Runner, AChangedWeightFileIsRefused) {
   EXPECT_EQ(error_text([&] { resume(folder / "run"); }),
             "model.weights = \"" + weights.string() +
                 "\": the file is not the one that the run was started from | restore the file, or "
-                "start a new run with --out");
+                "start a new run");
   EXPECT_EQ(read_file(folder / "run/events.jsonl"), events) << "nothing is touched";
   write_file_whole(weights, content);
   EXPECT_EQ(resume(folder / "run").rounds_done, 4);
@@ -327,11 +332,32 @@ TEST(Runner, NotARunDirectory) {
 
 TEST(Runner, ADamagedSummaryIsNamed) {
   const TestFolder folder;
-  for (const char* text : {"", "{", "[]", "3", R"({"name":"x"})"}) {
+  const std::string name = (folder / "summary.json").string();
+  for (const auto& [text, why] : {std::pair{"", "parse error"},
+                                  {"{", "parse error"},
+                                  {"[]", "name is not a text"},
+                                  {"3", "name is not a text"},
+                                  {R"({"name":7})", "name is not a text"},
+                                  {R"({"name":"x"})", "method is not a text"}}) {
     write_file_whole(folder / "summary.json", text);
-    EXPECT_EQ(error_text([&] { read_summary(folder.path()); }),
-              (folder / "summary.json").string() + " is damaged | delete it and resume the run")
+    EXPECT_THAT(error_text([&] { read_summary(folder.path()); }),
+                AllOf(StartsWith(name + " is damaged: " + why),
+                      EndsWith(" | delete it and resume the run")))
         << text;
+  }
+  Json whole{
+      {"name", "x"},     {"method", "fedavg"},   {"model_hash", "0"},    {"seed", 1U},
+      {"rounds", 1U},    {"participations", 1U}, {"best", 0.5},          {"last", 0.5},
+      {"last10", 0.5},   {"bytes_up", 1},        {"bytes_down", 1},      {"wall_seconds", 1.0},
+      {"device", "cpu"}, {"precision", "fp32"},  {"arithmetic", "avx2"}, {"fingerprint", "x"}};
+  write_file_whole(folder / "summary.json", whole.dump());
+  EXPECT_EQ(read_summary(folder.path()), whole);
+  for (const auto& [key, value] : whole.items()) {
+    Json changed = whole;
+    changed[key] = Json::array({1});
+    write_file_whole(folder / "summary.json", changed.dump());
+    EXPECT_THAT(error_text([&] { read_summary(folder.path()); }),
+                StartsWith(name + " is damaged: " + key + " is not a "));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace winnow {
 
@@ -15,11 +16,15 @@ enum class ErrorKind {
   internal,    // our own bug
 };
 
+// The text with control characters written out ("\x1b"), but for line ends and tabs: what comes
+// from a file must neither cut a message short nor command the terminal.
+std::string printable(std::string_view text);
+
 // Thrown where the fault is known, printed once at the edge of the program.
 class Error : public std::runtime_error {
  public:
-  Error(ErrorKind kind, const std::string& message, std::string hint = "")
-      : std::runtime_error(message), kind_(kind), hint_(std::move(hint)) {}
+  // Both texts are made printable.
+  Error(ErrorKind kind, std::string_view message, std::string_view hint = "");
 
   ErrorKind kind() const { return kind_; }
   const std::string& hint() const { return hint_; }
@@ -34,6 +39,6 @@ int exit_code(ErrorKind kind);
 
 inline constexpr int kExitMismatch = 7;       // `verify` found a difference
 inline constexpr int kExitSweepFailed = 8;    // some run of a sweep failed
-inline constexpr int kExitInterrupted = 130;  // stopped by SIGINT or SIGTERM after saving
+inline constexpr int kExitInterrupted = 130;  // stopped by a signal after saving
 
 }  // namespace winnow

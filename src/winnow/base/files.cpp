@@ -2,26 +2,69 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "winnow/base/error.h"
+#include "winnow/base/json.h"
 
 namespace winnow {
 namespace {
 
+constexpr std::string_view kLeftoverMark = ".winnow-";
+constexpr std::string_view kLeftoverEnd = ".tmp";
+constexpr std::size_t kRandomDigits = 16;
+
 [[noreturn]] void fail(const std::filesystem::path& path, std::string_view doing, int error) {
   const char* hint = "";
   if (error == ENOSPC || error == EDQUOT) {
-    hint = "free some space or choose another place with --out";
+    hint = "free some space and give the command again";
+  } else if (error == EFBIG) {
+    hint = "raise the limit on the size of files (ulimit -f) and give the command again";
   } else if (error == EACCES || error == EROFS || error == EPERM) {
-    hint = "choose a place you may write to with --out";
+    hint = "choose a place you may write to";
+  } else if (error == ELOOP) {
+    throw Error(ErrorKind::run,
+                fmt::format("cannot {} {}: it is a symbolic link", doing, path.string()),
+                "put the file itself there, or remove the link");
   }
   throw Error(ErrorKind::run,
               fmt::format("cannot {} {}: {}", doing, path.string(), std::strerror(error)), hint);
+}
+
+std::string random_digits() {
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    throw Error(ErrorKind::run, "the system gives no random numbers");
+  }
+  return fmt::format("{:016x}", number);
+}
+
+// Closes a descriptor when it goes.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) {
+      ::close(number_);
+    }
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+  throw Error(ErrorKind::data, fmt::format("cannot read {}: {}", path.string(), why));
 }
 
 // Writes all bytes or returns errno.
@@ -49,31 +92,66 @@ void sync_directory(const std::filesystem::path& directory) {
 
 }  // namespace
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::error_code ignored;
-  if (!stream || std::filesystem::is_directory(path, ignored)) {
-    throw Error(ErrorKind::data,
-                fmt::format("cannot read {}: {}", path.string(),
-                            std::filesystem::exists(path, ignored) ? "it is not a readable file"
-                                                                   : "no such file"));
+std::string read_file(const std::filesystem::path& path, std::uintmax_t limit) {
+  // Opening a pipe without O_NONBLOCK waits for somebody to write into it.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  struct stat status {};
+  if (file.number() < 0 || ::fstat(file.number(), &status) != 0) {
+    refuse(path, errno == ENOENT || errno == ENOTDIR ? "no such file" : std::strerror(errno));
   }
-  stream.seekg(0, std::ios::end);
-  const auto size = stream.tellg();
-  stream.seekg(0);
-  std::string content(size > 0 ? static_cast<std::size_t>(size) : 0, '\0');
-  stream.read(content.data(), static_cast<std::streamsize>(content.size()));
-  if (static_cast<std::size_t>(stream.gcount()) != content.size()) {
-    throw Error(ErrorKind::data, fmt::format("cannot read {}: it ended after {} of {} bytes",
-                                             path.string(), stream.gcount(), content.size()));
+  if (!S_ISREG(status.st_mode)) {
+    refuse(path, "it is not a regular file");
+  }
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (limit > 0 && size > limit) {
+    refuse(path, fmt::format("it has {} bytes, more than the {} allowed", size, limit));
+  }
+  std::string content(size, '\0');
+  std::size_t present = 0;
+  while (present < size) {
+    const ssize_t got = ::read(file.number(), content.data() + present, size - present);
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      refuse(path, std::strerror(errno));
+    }
+    if (got == 0) {
+      refuse(path, fmt::format("it ended after {} of {} bytes", present, size));
+    }
+    present += static_cast<std::size_t>(got);
   }
   return content;
 }
 
+std::filesystem::path temporary_beside(const std::filesystem::path& path) {
+  return fmt::format("{}{}{}{}", path.string(), kLeftoverMark, random_digits(), kLeftoverEnd);
+}
+
+bool is_leftover(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t tail = kLeftoverMark.size() + kRandomDigits + kLeftoverEnd.size();
+  if (name.size() <= tail) {
+    return false;
+  }
+  std::string_view end = std::string_view(name).substr(name.size() - tail);
+  if (!end.starts_with(kLeftoverMark) || !end.ends_with(kLeftoverEnd)) {
+    return false;
+  }
+  end = end.substr(kLeftoverMark.size(), kRandomDigits);
+  return end.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+bool is_plain_name(std::string_view text) {
+  constexpr std::size_t kLongest = 200;  // leaves room for what is added to it
+  return !text.empty() && text.size() <= kLongest && text.front() != '.' && is_utf8(text) &&
+         std::ranges::none_of(text, [](unsigned char c) { return c < 32 || c == 127 || c == '/'; });
+}
+
 void write_file_whole(const std::filesystem::path& path, std::string_view content) {
-  const std::filesystem::path temporary =
-      path.string() + fmt::format(".{}.tmp", static_cast<long>(::getpid()));
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const std::filesystem::path temporary = temporary_beside(path);
+  const int descriptor =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (descriptor < 0) {
     fail(path, "write", errno);
   }
@@ -94,9 +172,10 @@ void write_file_whole(const std::filesystem::path& path, std::string_view conten
   sync_directory(path.parent_path().empty() ? std::filesystem::path(".") : path.parent_path());
 }
 
-LineWriter::LineWriter(std::filesystem::path path, std::uintmax_t keep_bytes)
+AppendingFile::AppendingFile(std::filesystem::path path, std::uintmax_t keep_bytes)
     : path_(std::move(path)), size_(keep_bytes) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  descriptor_ =
+      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
   if (descriptor_ < 0) {
     fail(path_, "write", errno);
   }
@@ -108,25 +187,36 @@ LineWriter::LineWriter(std::filesystem::path path, std::uintmax_t keep_bytes)
   }
 }
 
-LineWriter::~LineWriter() {
+AppendingFile::~AppendingFile() {
   if (descriptor_ >= 0) {
     ::close(descriptor_);
   }
 }
 
-void LineWriter::write(std::string_view line) {
-  std::string text(line);
-  text += '\n';
-  if (const int error = write_all(descriptor_, text); error != 0) {
+void AppendingFile::write(std::string_view bytes) {
+  if (const int error = write_all(descriptor_, bytes); error != 0) {
     fail(path_, "write", error);
   }
-  size_ += text.size();
+  size_ += bytes.size();
 }
 
-void LineWriter::sync() {
+void AppendingFile::write_line(std::string_view line) {
+  std::string text(line);
+  text += '\n';
+  write(text);
+}
+
+void AppendingFile::sync() {
   if (::fsync(descriptor_) != 0) {
     fail(path_, "write", errno);
   }
+}
+
+bool AppendingFile::in_place() const {
+  struct stat ours {};
+  struct stat there {};
+  return ::fstat(descriptor_, &ours) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
+         ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
 }  // namespace winnow

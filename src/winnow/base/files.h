@@ -1,32 +1,50 @@
 // Files that are written whole or not at all, and read with errors that name them.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
 namespace winnow {
 
-// The whole file as bytes; throws Error(kind data) naming the file.
-std::string read_file(const std::filesystem::path& path);
+// The whole file as bytes; throws Error(kind data) naming the file. What is no regular file (a
+// pipe, a device, a folder) is refused without waiting for it. A limit of 0 bytes is none.
+std::string read_file(const std::filesystem::path& path, std::uintmax_t limit = 0);
 
 // Writes beside the target, flushes to the disk, then renames over it; a crash at any instant
-// leaves either the old file or the new one. Throws Error(kind run) (a full disk, say) and leaves
-// nothing behind.
+// leaves either the old file or the new one. A symbolic link at `path` is replaced, not followed.
+// Throws Error(kind run) (a full disk, say) and leaves nothing behind.
 void write_file_whole(const std::filesystem::path& path, std::string_view content);
 
-// A file that is opened once and appended to in whole lines, each flushed to the operating system.
-class LineWriter {
- public:
-  // Continues an existing file after cutting it to `keep_bytes`.
-  LineWriter(std::filesystem::path path, std::uintmax_t keep_bytes);
-  ~LineWriter();
-  LineWriter(const LineWriter&) = delete;
-  LineWriter& operator=(const LineWriter&) = delete;
+// Whether a file is called like those that write_file_whole() writes first: what a killed process
+// has left. Nothing else is ever cleaned away.
+bool is_leftover(const std::filesystem::path& path);
 
-  void write(std::string_view line);
+// A name for something that is to appear beside `path` only when complete: nobody can guess it.
+std::filesystem::path temporary_beside(const std::filesystem::path& path);
+
+// Whether a text can be the name of one file or folder, and shown as it is: UTF-8, not empty, not
+// hidden, without slashes and control characters, and not longer than file systems allow.
+bool is_plain_name(std::string_view text);
+
+// A file that is opened once and appended to, each time flushed to the operating system.
+class AppendingFile {
+ public:
+  // Continues an existing file after cutting it to `keep_bytes`. A symbolic link is refused: what
+  // it points to is somebody else's.
+  AppendingFile(std::filesystem::path path, std::uintmax_t keep_bytes);
+  ~AppendingFile();
+  AppendingFile(const AppendingFile&) = delete;
+  AppendingFile& operator=(const AppendingFile&) = delete;
+
+  void write(std::string_view bytes);
+  void write_line(std::string_view line);
   void sync();  // down to the disk
   std::uintmax_t size() const { return size_; }
+  // Whether the path still leads to this file: neither it nor a folder above it was removed, moved
+  // or replaced.
+  bool in_place() const;
 
  private:
   std::filesystem::path path_;

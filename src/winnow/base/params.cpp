@@ -89,6 +89,9 @@ std::string Param::range_text() const {
   }
   const bool has_low = !std::isinf(low_);
   const bool has_high = !std::isinf(high_);
+  if (has_low && has_high && low_open_) {
+    return fmt::format("more than {} and at most {}", number_text(low_), number_text(high_));
+  }
   if (has_low && has_high) {
     return fmt::format("{} to {}", number_text(low_), number_text(high_));
   }
@@ -119,9 +122,8 @@ void Param::reject(const Json& value, std::string_view where, const std::string&
 void Param::check_range(double number, const Json& value, std::string_view where) const {
   const bool too_low = low_open_ ? number <= low_ : number < low_;
   if (std::isnan(number) || too_low || number > high_) {
-    reject(value, where,
-           fmt::format("a {} {}{}", type(), std::isinf(low_) || std::isinf(high_) ? "" : "from ",
-                       range_text()));
+    const bool from_to = !std::isinf(low_) && !std::isinf(high_) && !low_open_;
+    reject(value, where, fmt::format("a {} {}{}", type(), from_to ? "from " : "", range_text()));
   }
 }
 

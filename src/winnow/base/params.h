@@ -4,15 +4,14 @@
 
 #include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-namespace winnow {
+#include "winnow/base/json.h"
 
-using Json = nlohmann::ordered_json;
+namespace winnow {
 
 // A parameter that is chosen by name and has parameters of its own:
 // base = "fedprox", or base = { name = "fedprox", mu = 0.1 }.

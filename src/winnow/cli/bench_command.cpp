@@ -83,7 +83,7 @@ PeerResult read_peer(const std::string& printed, int code, const std::string& py
   }
   std::string last_words;
   for (const std::string& line : split(printed, '\n')) {
-    Json report = Json::parse(line, nullptr, false);
+    Json report = parse_json_or_null(line);
     if (code == 0 && report.is_object() && report.contains("steps_per_second")) {
       return {std::move(report), ""};
     }

@@ -26,7 +26,8 @@ pid_t start(const std::string& file, const std::string& name,
     argv.push_back(word.data());
   }
   argv.push_back(nullptr);
-  const int output = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int output =
+      ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
   if (output < 0) {
     throw Error(ErrorKind::run, fmt::format("cannot write {}: {}", log.string(), strerror(errno)));
   }
@@ -38,6 +39,8 @@ pid_t start(const std::string& file, const std::string& name,
     if (::getppid() != parent) {
       ::_exit(kExitInterrupted);
     }
+    ::signal(SIGPIPE, SIG_DFL);  // an ignored signal would stay ignored in the new program
+    ::signal(SIGXFSZ, SIG_DFL);
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
     ::execvp(file.c_str(), argv.data());

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <new>
 #include <system_error>
@@ -18,6 +17,7 @@
 #include "winnow/cli/arithmetic_choice.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
+#include "winnow/cli/signals.h"
 
 namespace winnow {
 namespace {
@@ -65,11 +65,26 @@ void check_command(const CLI::App& app, int argc, const char* const* argv) {
   }
 }
 
+// Nobody reads standard output any more, as in `winnow list | head -1`.
+bool reader_has_gone(const std::system_error& error) {
+  return error.code() == std::errc::broken_pipe;
+}
+
+// LibTorch's own word for std::bad_alloc, on a CPU and on a GPU.
+bool is_out_of_memory(std::string_view what) {
+  return what.find("can't allocate memory") != std::string_view::npos ||
+         what.find("out of memory") != std::string_view::npos;
+}
+
+int report_out_of_memory() {
+  return report("out of memory", "use fewer --lanes, less data, a smaller model or a smaller batch",
+                exit_code(ErrorKind::run));
+}
+
 // What was printed may still wait in a buffer, and a full disk must not go unnoticed.
 void check_output() {
   if (std::fflush(stdout) != 0) {
-    throw Error(ErrorKind::run,
-                fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+    throw std::system_error(errno, std::generic_category(), "cannot write to file");
   }
 }
 
@@ -84,6 +99,11 @@ void RuntimeFlags::add_to(CLI::App& command) {
   command.add_option("--device", runtime.device, "cpu, cuda, cuda:N or auto")
       ->capture_default_str();
   command.add_flag("-q,--quiet", quiet, "no progress");
+}
+
+void RuntimeFlags::add_trust_to(CLI::App& command) {
+  command.add_flag("--trust-model", runtime.trust_model,
+                   "execute the TorchScript file that the run's experiment names");
 }
 
 void OverrideFlags::add_to(CLI::App& command) {
@@ -109,6 +129,7 @@ std::vector<Override> OverrideFlags::overrides() const {
 
 int run_program(int argc, const char* const* argv, const Registry& registry) {
   keep_standard_streams();
+  fail_instead_of_dying();
   keep_freed_memory();
   CLI::App app("Federated learning that survives noisy clients.", "winnow");
   app.set_version_flag("--version", version_text);
@@ -149,12 +170,14 @@ int run_program(int argc, const char* const* argv, const Registry& registry) {
   } catch (const Error& error) {
     return report(error.what(), error.hint(), exit_code(error.kind()));
   } catch (const std::bad_alloc&) {
-    return report("out of memory", "use fewer --lanes, a smaller model or a smaller batch",
-                  exit_code(ErrorKind::run));
+    return report_out_of_memory();
   } catch (const std::filesystem::filesystem_error& error) {
     return report(fmt::format("{}: {}", error.path1().string(), error.code().message()), "",
                   exit_code(ErrorKind::run));
   } catch (const std::system_error& error) {
+    if (reader_has_gone(error)) {
+      return program.exit_code;
+    }
     // fmt::print() does not know what it writes to; nothing here prints to anything else.
     const std::string_view what = error.what();
     return report(what.starts_with("cannot write to file")
@@ -162,6 +185,9 @@ int run_program(int argc, const char* const* argv, const Registry& registry) {
                       : std::string(what),
                   "", exit_code(ErrorKind::run));
   } catch (const std::exception& error) {
+    if (is_out_of_memory(error.what())) {
+      return report_out_of_memory();
+    }
     return report("internal error: " + first_line(error.what()),
                   "this is a bug; please report it with the command you gave",
                   exit_code(ErrorKind::internal));

@@ -26,6 +26,8 @@ struct RuntimeFlags {
   bool quiet = false;
 
   void add_to(CLI::App& command);
+  // For commands that execute what a run directory names.
+  void add_trust_to(CLI::App& command);
 };
 
 // `--set key=value` (any number) and `--seed N`.

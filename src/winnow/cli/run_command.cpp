@@ -101,6 +101,7 @@ void add_resume_command(CLI::App& app, Program& program) {
   command->add_option("DIR", flags->directory, "run directory")->required();
   command->add_flag("--json", flags->json, "print the summary as JSON");
   flags->runtime.add_to(*command);
+  flags->runtime.add_trust_to(*command);
   command->footer("Example:  winnow resume runs/synthetic");
   command->callback([flags, &program] {
     if (read_summary(flags->directory).is_null()) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <list>
 #include <set>
 #include <thread>
@@ -20,6 +19,7 @@
 #include "winnow/cli/progress.h"
 #include "winnow/cli/signals.h"
 #include "winnow/report/table.h"
+#include "winnow/run/directory_lock.h"
 #include "winnow/run/notices.h"
 #include "winnow/run/runner.h"
 #include "winnow/run/sweep.h"
@@ -55,15 +55,20 @@ std::string last_words(const fs::path& log) {
 // The share of its rounds that a running child has logged. How many it will play is what it says
 // when it starts: some methods have a schedule of their own.
 double share_done(const fs::path& directory) {
-  std::ifstream events(directory / "events.jsonl");
+  const fs::path events = directory / "events.jsonl";
+  if (!fs::exists(events)) {
+    return 0.0;
+  }
   std::int64_t rounds = 0;
   std::int64_t of = 0;
-  for (std::string line; std::getline(events, line);) {
+  for (const std::string& line : split(read_file(events), '\n')) {
     if (line.starts_with(R"({"event":"round")")) {
       ++rounds;
     } else if (line.starts_with(R"({"event":"started")")) {
-      const Json started = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-      of = started.is_object() ? started.value("rounds", std::int64_t{0}) : 0;
+      const Json started = parse_json_or_null(line);
+      const auto planned = started.find("rounds");
+      of = planned != started.end() && planned->is_number_integer() ? planned->get<std::int64_t>()
+                                                                    : 0;
     }
   }
   return of > 0 ? static_cast<double>(rounds) / static_cast<double>(of) : 0.0;
@@ -193,7 +198,8 @@ class SweepExecution {
       write_file_whole(file, write_toml(run.experiment.resolved()));
       arguments = {"run", file.string(), "--out", home.string()};
     } else {
-      arguments = {"resume", home.string()};
+      // Its experiment is the one that the user's file makes: refuse_foreign() has compared them.
+      arguments = {"resume", home.string(), "--trust-model"};
     }
     std::int64_t lanes = flags_.runtime.runtime.lanes;
     if (lanes == 0 && flags_.jobs > 1) {
@@ -342,7 +348,11 @@ void sweep(const SweepFlags& flags, Program& program) {
     return;
   }
   SweepExecution execution(plan, directory, flags, program.arithmetic);
+  refuse_links(directory, {"experiments", "logs"});
   std::error_code failed;
+  fs::create_directories(directory, failed);
+  const DirectoryLock lock(directory,
+                           fmt::format("another sweep is at work in {}", directory.string()));
   fs::create_directories(directory / "experiments", failed);
   fs::create_directories(directory / "logs", failed);
   write_sweep_index(directory, sweep);

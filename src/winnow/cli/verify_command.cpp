@@ -44,6 +44,7 @@ void add_verify_command(CLI::App& app, Program& program) {
       ->check(CLI::PositiveNumber);
   command->add_flag("--json", flags->json, "print the result as JSON");
   flags->runtime.add_to(*command);
+  flags->runtime.add_trust_to(*command);
   command->footer("Example:  winnow verify runs/synthetic --rounds 5");
   command->callback([flags, &program] {
     follow_arithmetic(flags->directory, program);
@@ -57,8 +58,8 @@ void add_verify_command(CLI::App& app, Program& program) {
                                           round == total ? "\n" : ""));
                        }
                      });
-      print_verification(result, flags->json);
       program.exit_code = result.differs_at == 0 ? 0 : kExitMismatch;
+      print_verification(result, flags->json);
     } catch (const Interrupted&) {
       program.exit_code = kExitInterrupted;
     }

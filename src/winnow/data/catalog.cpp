@@ -239,7 +239,7 @@ Params declare(DataOptions& options) {
       .choices({"auto", "on", "off"});
   params.add("samples", options.samples, "synthetic: training samples").range(1, 10'000'000);
   params.add("test_samples", options.test_samples, "synthetic: test samples").range(1, 10'000'000);
-  params.add("classes", options.classes, "synthetic: classes").range(2, 10'000);
+  params.add("classes", options.classes, "synthetic: classes").range(2, kMostClasses);
   params.add("channels", options.channels, "synthetic: channels").range(1, 16);
   params.add("size", options.size, "synthetic: height and width").range(4, 512);
   params.add("difficulty", options.difficulty, "synthetic: 0 trivial .. 1 hard").range(0, 1);

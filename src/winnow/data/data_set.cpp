@@ -58,8 +58,8 @@ void check_normalisation(const DataSet& set) {
 }  // namespace
 
 void validate(const DataSet& set) {
-  if (set.classes < 1) {
-    contradict(set, fmt::format("{} classes", set.classes));
+  if (set.classes < 1 || set.classes > kMostClasses) {
+    contradict(set, fmt::format("{} classes, expected 1 to {}", set.classes, kMostClasses));
   }
   if (static_cast<std::int64_t>(set.class_names.size()) != set.classes) {
     contradict(set,

@@ -11,6 +11,9 @@ namespace winnow {
 
 using Labels = std::vector<std::int64_t>;
 
+// Labels come from files of anybody, and what is counted by class grows with the largest of them.
+inline constexpr std::int64_t kMostClasses = 10'000;
+
 // Images with their true labels.
 struct Samples {
   at::Tensor images;  // uint8, contiguous, [count, channels, height, width], on the CPU

@@ -19,7 +19,9 @@
 #endif
 
 #include "winnow/base/error.h"
+#include "winnow/base/files.h"
 #include "winnow/base/text.h"
+#include "winnow/data/image_header.h"
 
 namespace winnow {
 namespace {
@@ -27,19 +29,39 @@ namespace {
 #if defined(WINNOW_WITH_OPENCV)
 
 constexpr std::size_t kDecoders = 2;
+constexpr std::uint64_t kMostPixels = 100'000'000;
+constexpr std::uintmax_t kLargestFile = std::uintmax_t{1} << 30;
 
 [[noreturn]] void reject(const std::filesystem::path& file, const std::string& reason) {
   throw Error(ErrorKind::data, fmt::format("cannot read image {}: {}", file.string(), reason),
               "expected a PNG or JPEG file");
 }
 
-cv::Mat decode(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) {
-    reject(file, "no such file");
+// Looked at before anything is decoded: a file of some kilobytes can claim to be gigabytes.
+void check_size(const std::filesystem::path& file, std::string_view bytes) {
+  const auto extent = read_image_extent(bytes);
+  if (!extent) {
+    reject(file, "not a readable image");
   }
+  if (extent->width * extent->height > kMostPixels) {
+    reject(file, fmt::format("{}x{} are more than {} pixels", extent->width, extent->height,
+                             kMostPixels));
+  }
+}
+
+cv::Mat decode(const std::filesystem::path& file) {
+  std::string bytes;
+  try {
+    bytes = read_file(file, kLargestFile);
+  } catch (const Error& error) {
+    const std::string_view what = error.what();
+    reject(file, std::string(what.substr(what.rfind(": ") + 2)));
+  }
+  check_size(file, bytes);
   cv::Mat image;
   try {
-    image = cv::imread(file.string(), cv::IMREAD_COLOR);
+    const cv::Mat raw(1, static_cast<int>(bytes.size()), CV_8UC1, bytes.data());
+    image = cv::imdecode(raw, cv::IMREAD_COLOR);
   } catch (const cv::Exception& error) {
     reject(file, error.err);
   }

@@ -11,6 +11,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
+#include "winnow/base/json.h"
 #include "winnow/base/random.h"
 #include "winnow/base/text.h"
 
@@ -19,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostClasses = 100'000;
 constexpr std::int64_t kClothingClasses = 14;
 constexpr std::int64_t kMiniWebVisionClasses = 50;
 constexpr const char* kImages = "images";  // Tiny-ImageNet has one in every class folder
@@ -47,6 +47,10 @@ std::vector<std::string> folder_names(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if (entry.is_directory() && !name.starts_with('.')) {
+      if (!is_utf8(name)) {
+        reject(fmt::format("{}: the name of this class folder is not UTF-8", entry.path().string()),
+               "rename the folder");
+      }
       names.push_back(name);
     }
   }
@@ -245,9 +249,7 @@ std::vector<ImageEntry> join_keys(const fs::path& root, const fs::path& keys,
   return entries;
 }
 
-}  // namespace
-
-ImageSplit scan_image_folder(const fs::path& root, std::uint64_t seed) {
+ImageSplit scan_folder(const fs::path& root, std::uint64_t seed) {
   const bool has_train = fs::is_directory(root / "train");
   const fs::path train = has_train ? root / "train" : root;
   ImageSplit split;
@@ -266,6 +268,16 @@ ImageSplit scan_image_folder(const fs::path& root, std::uint64_t seed) {
     split_off_test(split, root, seed);
   }
   return split;
+}
+
+}  // namespace
+
+ImageSplit scan_image_folder(const fs::path& root, std::uint64_t seed) {
+  try {
+    return scan_folder(root, seed);
+  } catch (const fs::filesystem_error& error) {  // a link that leads nowhere, a folder kept shut
+    reject(fmt::format("{}: {}", error.path1().string(), error.code().message()));
+  }
 }
 
 ImageSplit scan_image_list(const fs::path& list, const fs::path& test_list, std::uint64_t seed) {

@@ -1,6 +1,7 @@
 // Bounded decompression: the caller says how many bytes it wants and gets no more.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,9 +29,12 @@ class Inflater {
   // Throws unless the content ends exactly here, with a right checksum and nothing behind it.
   void finish();
 
-  // No content can be larger than this: a stream of matches packs at most 1032 bytes into one.
+  // No content may be larger than this. Deflate packs at most 1032 bytes into one, which only blank
+  // images come near; beyond 256 MiB a hundredfold is the limit, so that a small file cannot take
+  // all memory.
   static std::uint64_t most_bytes(std::uint64_t compressed_size) {
-    return 1032 * (compressed_size + 1);
+    constexpr std::uint64_t kAlways = std::uint64_t{256} << 20;
+    return std::min(1032 * (compressed_size + 1), std::max(kAlways, 100 * compressed_size));
   }
 
  private:

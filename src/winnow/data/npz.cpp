@@ -5,7 +5,8 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cstring>
+#include <memory>
+#include <utility>
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
@@ -26,7 +27,6 @@ constexpr std::uint64_t kStored = 0;
 constexpr std::uint64_t kDeflated = 8;
 constexpr std::uint64_t kMost16 = 0xffff;
 constexpr std::uint64_t kMost32 = 0xffffffff;
-constexpr std::int64_t kMostClasses = 100'000;
 
 [[noreturn]] void refuse_zip64(const std::string& path) {
   throw Error(ErrorKind::data, fmt::format("{}: zip64 archives are not supported", path),
@@ -37,7 +37,8 @@ std::uint64_t crc(std::string_view bytes) {
   return crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
 }
 
-at::Tensor to_images(const NpyArray& array) {
+// The images are the array's own bytes wherever their order allows it: sets are large.
+at::Tensor to_images(NpyArray array) {
   const std::vector<std::int64_t>& shape = array.shape();
   const bool colour = shape.size() == 4 && shape[3] == 3;
   if ((shape.size() != 3 && !colour) || array.size() == 0) {
@@ -47,9 +48,11 @@ at::Tensor to_images(const NpyArray& array) {
   if (array.kind() != NpyArray::Kind::unsigned_whole || array.width() != 1) {
     throw Error(ErrorKind::data, fmt::format("{}: expected images of dtype |u1", array.name()));
   }
-  const std::string_view data = array.data();
-  at::Tensor images = at::empty(shape, at::kByte);
-  std::memcpy(images.data_ptr<std::uint8_t>(), data.data(), data.size());
+  const auto held = std::make_shared<NpyArray>(std::move(array));
+  // They are the tensor's to change from here on: input noise does.
+  auto* bytes = const_cast<char*>(held->data().data());  // NOLINT(*-const-cast)
+  const at::Tensor images = at::from_blob(
+      bytes, held->shape(), [held](void* /*bytes*/) {}, at::kByte);
   return colour ? images.permute({0, 3, 1, 2}).contiguous() : images.unsqueeze(1);
 }
 
@@ -205,7 +208,9 @@ std::string NpzFile::unpack(const Entry& entry) const {
     content = packed;
   } else {
     if (entry.size > Inflater::most_bytes(packed.size())) {
-      damaged(path_, start, fmt::format("entry '{}' cannot hold {} bytes", entry.name, entry.size));
+      damaged(path_, start,
+              fmt::format("entry '{}' claims {} bytes, at most {} are read from {}", entry.name,
+                          entry.size, Inflater::most_bytes(packed.size()), packed.size()));
     }
     content.resize(entry.size);
     Inflater inflater(packed, Inflater::Wrapping::raw, fmt::format("{}: {}", path_, entry.name));

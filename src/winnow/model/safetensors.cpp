@@ -17,6 +17,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
+#include "winnow/base/json.h"
 
 namespace winnow {
 namespace {
@@ -24,8 +25,11 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "tensors are stored as they lie in memory");
 
-// Sorted by name, where Winnow's ordered Json would search linearly through thousands of tensors.
+// What is written is sorted by name; a search for every name in an ordered object would take long.
 using Header = nlohmann::json;
+
+constexpr const char* kHint =
+    "the file is damaged or is not a safetensors file of ours; fetch or save it again";
 
 constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::size_t kLengthBytes = 8;
@@ -53,7 +57,7 @@ class Reader {
   Reader(std::string_view bytes, const std::string& source) : bytes_(bytes), source_(source) {}
 
   TensorFile read() {
-    const Header header = parse(take_header());
+    const Json header = parse(take_header());
     TensorFile file;
     for (const auto& [name, value] : header.items()) {
       if (name == kMetadata) {
@@ -64,7 +68,7 @@ class Reader {
     }
     check_cover();
     for (const Entry& entry : entries_) {
-      file.tensors.emplace_hint(file.tensors.end(), entry.name, read_tensor(entry));
+      file.tensors.emplace(entry.name, read_tensor(entry));
     }
     return file;
   }
@@ -79,8 +83,7 @@ class Reader {
   };
 
   [[noreturn]] void fail(const std::string& fault) const {
-    throw Error(ErrorKind::data, fmt::format("{}: {}", source_, fault),
-                "the file is damaged or is not a safetensors file of ours; fetch or save it again");
+    throw Error(ErrorKind::data, fmt::format("{}: {}", source_, fault), kHint);
   }
 
   // Splits the bytes into the header, which is returned, and data_.
@@ -102,39 +105,15 @@ class Reader {
     return bytes_.substr(kLengthBytes, length);
   }
 
-  // The parser itself keeps the last of equal keys, so they are caught on the way.
-  Header parse(std::string_view text) const {
-    std::array<std::unordered_set<std::string>, 2> seen;  // of the header and of one entry
-    const auto watch = [&](int depth, Header::parse_event_t event, Header& value) {
-      const auto level = static_cast<std::size_t>(depth);
-      if (event == Header::parse_event_t::object_start) {
-        if (level >= seen.size()) {
-          fail("its header nests objects too deeply");
-        }
-        seen[level].clear();
-      } else if (event == Header::parse_event_t::array_start && level != seen.size()) {
-        fail("its header has a list where none belongs");
-      } else if (event == Header::parse_event_t::key) {
-        const auto& key = value.get_ref<const std::string&>();
-        if (!seen[level - 1].insert(key).second) {
-          fail(fmt::format("its header has the key {} twice", quoted_name(key)));
-        }
-      }
-      return true;
-    };
-    Header header;
-    try {
-      header = Header::parse(text.begin(), text.end(), watch);
-    } catch (const Header::exception& error) {
-      fail(fmt::format("its header is not valid JSON: {}", error.what()));
-    }
+  Json parse(std::string_view text) const {
+    Json header = parse_json(text, source_ + ": its header", ErrorKind::data, kHint);
     if (!header.is_object()) {
       fail("its header is not a JSON object");
     }
     return header;
   }
 
-  Metadata read_metadata(const Header& value) const {
+  Metadata read_metadata(const Json& value) const {
     if (!value.is_object()) {
       fail("__metadata__ is not a map of strings");
     }
@@ -148,7 +127,7 @@ class Reader {
     return metadata;
   }
 
-  Entry read_entry(const std::string& name, const Header& value) const {
+  Entry read_entry(const std::string& name, const Json& value) const {
     const std::string tensor = "tensor " + quoted_name(name);
     if (!value.is_object() || value.size() != 3 || !value.contains("dtype") ||
         !value.contains("shape") || !value.contains("data_offsets")) {
@@ -157,7 +136,7 @@ class Reader {
     Entry entry{name, nullptr, {}, 0, 0};
     entry.dtype = read_dtype(value["dtype"], tensor);
     const std::uint64_t size = read_shape(value["shape"], tensor, entry);
-    const Header& offsets = value["data_offsets"];
+    const Json& offsets = value["data_offsets"];
     if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
         !offsets[1].is_number_unsigned()) {
       fail(tensor + ": data_offsets must be two whole numbers");
@@ -175,7 +154,7 @@ class Reader {
     return entry;
   }
 
-  const Dtype* read_dtype(const Header& value, const std::string& tensor) const {
+  const Dtype* read_dtype(const Json& value, const std::string& tensor) const {
     const auto* found = value.is_string()
                             ? std::ranges::find(kDtypes, value.get<std::string>(), &Dtype::name)
                             : kDtypes.end();
@@ -188,14 +167,14 @@ class Reader {
   }
 
   // Fills the entry's shape and returns its size in bytes.
-  std::uint64_t read_shape(const Header& value, const std::string& tensor, Entry& entry) const {
+  std::uint64_t read_shape(const Json& value, const std::string& tensor, Entry& entry) const {
     if (!value.is_array() || value.size() > kHighestRank) {
       fail(fmt::format("{}: shape must be a list of at most {} numbers", tensor, kHighestRank));
     }
     constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     std::uint64_t bound = entry.dtype->bytes;  // zero extents count as one: strides must fit, too
     bool empty = false;
-    for (const Header& extent : value) {
+    for (const Json& extent : value) {
       if (!extent.is_number_unsigned()) {
         fail(tensor + ": shape must be whole numbers");
       }

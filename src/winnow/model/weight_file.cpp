@@ -148,7 +148,14 @@ LoadedWeights load_weights(const std::filesystem::path& path, const State& fresh
   require_fit(tensors, layout, path.string());
   for (const Slot& slot : layout.slots()) {
     if (const auto found = tensors.find(slot.name); found != tensors.end()) {
-      loaded.state.view(slot).copy_(found->second.view(slot.shape));
+      at::Tensor view = loaded.state.view(slot);
+      view.copy_(found->second.view(slot.shape));
+      if (!view.isfinite().all().item<bool>()) {
+        throw Error(ErrorKind::data,
+                    fmt::format("{}: tensor {} holds values that are not finite numbers",
+                                path.string(), quoted_name(slot.name)),
+                    "a run cannot start from them; was the model trained with too large steps?");
+      }
     }
   }
   return loaded;

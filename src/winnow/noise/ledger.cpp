@@ -6,22 +6,20 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
+#include "winnow/base/json.h"
 #include "winnow/base/sha256.h"
 
 namespace winnow {
 namespace {
 
-using LineJson = nlohmann::json;
-
 constexpr std::int64_t kVersion = 1;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 std::string quoted(const std::string& text) {
-  return LineJson(text).dump(-1, ' ', false, LineJson::error_handler_t::replace);
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 // One line of a ledger: every key is asked for once, with its range; what is left over is an error.
@@ -29,7 +27,7 @@ class LedgerLine {
  public:
   LedgerLine(std::string_view text, std::string_view source, std::size_t number)
       : source_(source), number_(number) {
-    object_ = LineJson::parse(text, nullptr, false);
+    object_ = parse_json_or_null(text);
     if (!object_.is_object()) {
       fail("expected a JSON object");
     }
@@ -43,7 +41,7 @@ class LedgerLine {
   bool has(const char* key) const { return object_.contains(key); }
 
   std::int64_t whole(const char* key, std::int64_t low = 0, std::int64_t high = kMost) {
-    const LineJson value = take(key);
+    const Json value = take(key);
     if (!value.is_number_integer() ||
         (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{kMost}) ||
         value.get<std::int64_t>() < low || value.get<std::int64_t>() > high) {
@@ -55,7 +53,7 @@ class LedgerLine {
   }
 
   std::uint64_t seed(const char* key) {
-    const LineJson value = take(key);
+    const Json value = take(key);
     if (!value.is_number_unsigned()) {
       fail(fmt::format("{} = {}: expected a whole number from 0", key, value.dump()));
     }
@@ -63,7 +61,7 @@ class LedgerLine {
   }
 
   double number(const char* key) {
-    const LineJson value = take(key);
+    const Json value = take(key);
     if (!value.is_number() || !std::isfinite(value.get<double>())) {
       fail(fmt::format("{} = {}: expected a number", key, value.dump()));
     }
@@ -71,7 +69,7 @@ class LedgerLine {
   }
 
   bool flag(const char* key) {
-    const LineJson value = take(key);
+    const Json value = take(key);
     if (!value.is_boolean()) {
       fail(fmt::format("{} = {}: expected true or false", key, value.dump()));
     }
@@ -79,7 +77,7 @@ class LedgerLine {
   }
 
   std::string word(const char* key) {
-    const LineJson value = take(key);
+    const Json value = take(key);
     if (!value.is_string()) {
       fail(fmt::format("{} = {}: expected a text", key, value.dump()));
     }
@@ -93,17 +91,17 @@ class LedgerLine {
   }
 
  private:
-  LineJson take(const char* key) {
+  Json take(const char* key) {
     const auto found = object_.find(key);
     if (found == object_.end()) {
       fail(fmt::format("key '{}' is missing", key));
     }
-    LineJson value = std::move(*found);
+    Json value = std::move(*found);
     object_.erase(found);
     return value;
   }
 
-  LineJson object_;
+  Json object_;
   std::string_view source_;
   std::size_t number_;
 };

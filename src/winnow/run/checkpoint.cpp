@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "winnow/base/error.h"
+#include "winnow/base/files.h"
 #include "winnow/base/text.h"
 #include "winnow/model/safetensors.h"
 
@@ -103,8 +104,7 @@ std::vector<std::filesystem::path> checkpoint_files(const std::filesystem::path&
 void remove_leftovers(const std::filesystem::path& folder) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("round-") && name.ends_with(".tmp")) {
+    if (is_leftover(entry.path())) {
       std::filesystem::remove(entry.path(), ignored);
     }
   }

@@ -6,6 +6,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
+#include "winnow/base/json.h"
 #include "winnow/base/sha256.h"
 #include "winnow/base/text.h"
 #include "winnow/model/net.h"
@@ -110,7 +111,14 @@ void anchor_path(Json& table, const char* key, const std::filesystem::path& fold
     const bool beside_file =
         !std::filesystem::exists(path, ignored) && std::filesystem::exists(folder / path, ignored);
     const std::filesystem::path base = beside_file ? folder : std::filesystem::current_path();
-    *value = (base / path).lexically_normal().string();
+    const std::string whole = (base / path).lexically_normal().string();
+    if (!is_utf8(whole)) {
+      throw Error(ErrorKind::experiment,
+                  fmt::format("{} = \"{}\": the folder {} has a name that is not UTF-8", key, text,
+                              base.string()),
+                  "an experiment holds texts in UTF-8 only; rename the folder");
+    }
+    *value = whole;
   }
 }
 
@@ -162,9 +170,12 @@ Experiment parse_experiment(const Json& tree, const Registry& registry) {
   Experiment experiment;
   declare_top_level(experiment).read(tree, "", kTables);
   experiment.rounds_given = tree.contains("rounds");
-  if (experiment.name.empty()) {
-    throw Error(ErrorKind::experiment, "name = \"\": expected a text that is not empty",
-                "it names the run directory");
+  if (!is_plain_name(experiment.name)) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("name = {}: expected the name of a folder: 1 to 200 bytes, no '/', no "
+                            "control characters, no '.' at its beginning",
+                            Json(experiment.name).dump()),
+                "it names the run directory; --out puts it elsewhere");
   }
   declare(experiment.data).read(table_or_empty(tree, "data"), "data");
   find_data_set(experiment.data.name);
@@ -212,9 +223,7 @@ Override parse_override(const std::string& text) {
     throw Error(ErrorKind::usage, fmt::format("--set {}: expected key=value", text),
                 "for example --set train.lr=0.03");
   }
-  try {
-    std::ignore = Json(text).dump();
-  } catch (const Json::type_error&) {
+  if (!is_utf8(text)) {
     throw Error(ErrorKind::usage, "--set: expected key=value in UTF-8");
   }
   return {std::string(trim(text.substr(0, at))), std::string(trim(text.substr(at + 1)))};
@@ -222,13 +231,7 @@ Override parse_override(const std::string& text) {
 
 Json load_experiment_tree(const std::filesystem::path& file,
                           const std::vector<Override>& overrides) {
-  std::string text;
-  try {
-    text = read_file(file);
-  } catch (const Error& error) {
-    throw Error(ErrorKind::experiment, error.what());
-  }
-  Json tree = parse_toml(text, file.string());
+  Json tree = read_toml(file);
   const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   for (const Override& change : overrides) {
     try {

@@ -10,7 +10,6 @@
 #include <tuple>
 
 #include "winnow/base/error.h"
-#include "winnow/base/files.h"
 #include "winnow/base/text.h"
 #include "winnow/run/runner.h"
 #include "winnow/run/toml.h"
@@ -69,7 +68,7 @@ void read_found(FoundRun& run) {
     return;
   }
   const fs::path path = directory / "experiment.toml";
-  Json tree = parse_toml(read_file(path), path.string());
+  Json tree = read_toml(path);
   try {
     if (!run.of_sweep) {
       run.place.row = tree.at("method").at("name").get<std::string>();

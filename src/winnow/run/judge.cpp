@@ -120,6 +120,9 @@ Json judge(const World& world, const Findings& findings, const Memories& memorie
     return {{"truth_unknown", true}};
   }
   Json json = Json::object();
+  if (world.data.classes > kMostConfusionClasses) {
+    json["truth_unknown"] = false;  // the report would take it from the missing confusion
+  }
   if (findings.flagged) {
     json["detection"] = to_json(detect({findings.flagged->begin(), findings.flagged->end()},
                                        world.ledger.noisy_clients(),
@@ -186,7 +189,7 @@ Json judge_clients(const World& world, const Findings& findings, const Memories&
   if (!findings.scores.empty()) {
     json["scores"] = judge_scores(world, findings);
   }
-  if (world.truth_known) {
+  if (world.truth_known && world.data.classes <= kMostConfusionClasses) {
     json["confusion"] = judge_confusion(world, memories);
   }
   return json;

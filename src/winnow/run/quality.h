@@ -38,6 +38,9 @@ struct Relabelling {
 Relabelling relabelling(std::span<const std::int64_t> before, std::span<const std::int64_t> after,
                         std::span<const std::int64_t> truth);
 
+// A table of all pairs of classes is made and kept for at most this many.
+inline constexpr std::int64_t kMostConfusionClasses = 1000;
+
 // confusion[given][true]: how many samples.
 std::vector<std::vector<std::int64_t>> confusion(std::span<const std::int64_t> given,
                                                  std::span<const std::int64_t> truth,

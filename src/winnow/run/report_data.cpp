@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <optional>
 #include <system_error>
 
@@ -42,11 +41,13 @@ std::string text_or_nothing(const fs::path& path) {
   return fs::exists(path) ? read_file(path) : std::string();
 }
 
-Json parse_json(const std::string& text, const fs::path& path) {
-  Json json = Json::parse(text, nullptr, false);
+Json parse_object(const std::string& text, const fs::path& path) {
+  constexpr const char* kHint =
+      "delete it; 'winnow resume' writes it anew unless the run is finished";
+  Json json = parse_json(text, path.string(), ErrorKind::run, kHint);
   if (!json.is_object()) {
-    throw Error(ErrorKind::run, fmt::format("{} is damaged", path.string()),
-                "delete it; 'winnow resume' writes it anew unless the run is finished");
+    throw Error(ErrorKind::run, fmt::format("{} is damaged: it is no object", path.string()),
+                kHint);
   }
   return json;
 }
@@ -80,10 +81,8 @@ Json history_json(const History& history) {
 
 // What the log begins with: a method may run for more rounds than the experiment names.
 Json first_event(const fs::path& directory) {
-  std::ifstream events(directory / "events.jsonl");
-  std::string line;
-  std::getline(events, line);
-  Json first = Json::parse(line, nullptr, false);
+  const std::string events = text_or_nothing(directory / "events.jsonl");
+  Json first = parse_json_or_null(std::string_view(events).substr(0, events.find('\n')));
   return first.is_object() ? first : Json::object();
 }
 
@@ -117,7 +116,7 @@ Json read_findings(const fs::path& directory, const Json& summary) {
   const fs::path path = directory / "findings.json";
   Json findings;
   if (const std::string text = text_or_nothing(path); !text.empty()) {
-    findings = parse_json(text, path);
+    findings = parse_object(text, path);
   } else if (summary.contains("scores")) {
     findings["scores"] = summary.at("scores");
   }
@@ -142,10 +141,10 @@ Json read_run(const RunPlace& place) {
     return run;
   }
   const fs::path experiment = directory / "experiment.toml";
-  run["experiment"] = parse_toml(read_file(experiment), experiment.string());
+  run["experiment"] = read_toml(experiment);
   const Json first = first_event(directory);
   run["planned_rounds"] = first.value("rounds", Json());
-  run["uses_ground_truth"] = first.value("uses_ground_truth", false);
+  run["uses_ground_truth"] = first.value("uses_ground_truth", Json(false)) == true;
   run["history"] = history_json(read_history(directory));
   Json summary = read_summary(directory);
   if (Json findings = read_findings(directory, summary); !findings.is_null()) {
@@ -194,7 +193,7 @@ Json ReportReader::read() {
     if (!entry.partition.empty()) {
       const auto [found, is_new] = places.emplace(entry.partition, partitions.size());
       if (is_new) {
-        partitions.push_back(parse_json(entry.partition, place.directory / "partition.json"));
+        partitions.push_back(parse_object(entry.partition, place.directory / "partition.json"));
       }
       run["partition"] = found->second;
     }

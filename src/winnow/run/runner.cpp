@@ -1,16 +1,8 @@
 #include "winnow/run/runner.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <fstream>
 #include <functional>
-#include <thread>
 
 #include "winnow/base/arithmetic.h"
 #include "winnow/base/build_info.h"
@@ -19,7 +11,9 @@
 #include "winnow/base/text.h"
 #include "winnow/engine/fingerprint.h"
 #include "winnow/model/safetensors.h"
+#include "winnow/model/script_net.h"
 #include "winnow/run/census.h"
+#include "winnow/run/directory_lock.h"
 #include "winnow/run/judge.h"
 #include "winnow/run/summary.h"
 #include "winnow/run/tensorboard.h"
@@ -30,39 +24,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Keeps a second process out of the same run directory.
-class RunLock {
- public:
-  explicit RunLock(const fs::path& directory)
-      : descriptor_(::open((directory / "lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
-    if (descriptor_ >= 0 && !lock()) {
-      ::close(descriptor_);
-      throw Error(ErrorKind::run,
-                  fmt::format("another process is running in {}", directory.string()));
-    }
-  }
-  ~RunLock() {
-    if (descriptor_ >= 0) {
-      ::close(descriptor_);
-    }
-  }
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
+std::string at_work_in(const fs::path& directory) {
+  return fmt::format("another process is running in {}", directory.string());
+}
 
- private:
-  // is_running() holds the lock for an instant to see whether it is free.
-  bool lock() const {
-    for (int tries = 0; tries < 10; ++tries) {
-      if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
-        return true;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return false;
-  }
-
-  int descriptor_;
-};
+// Everything that a run writes, but for experiment.toml, which is written once and only read later.
+void refuse_links_of_run(const fs::path& directory) {
+  refuse_links(directory,
+               {"events.jsonl", kTensorBoardFile, "checkpoint", "metrics.csv", "findings.json",
+                "ledger.jsonl", "partition.json", "model.safetensors", "model.pt", "summary.json"});
+}
 
 [[noreturn]] void refuse_existing(const fs::path& directory) {
   throw Error(ErrorKind::run, fmt::format("{} exists already", directory.string()),
@@ -77,11 +48,11 @@ void create_directory(const fs::path& directory, const Experiment& experiment) {
     target = target.parent_path();  // it was given as "DIR/"
   }
   const fs::path temporary =
-      target.parent_path() /
-      fmt::format(".{}.{}.tmp", target.filename().string(), static_cast<long>(::getpid()));
+      temporary_beside(target.parent_path() / fmt::format(".{}", target.filename().string()));
   std::error_code failed;
-  fs::create_directories(temporary, failed);
-  if (failed) {
+  fs::create_directories(target.parent_path(), failed);
+  // It must be new: somebody else's could hold links.
+  if (failed || !fs::create_directory(temporary, failed)) {
     throw Error(ErrorKind::run,
                 fmt::format("cannot create {}: {}", directory.string(), failed.message()),
                 "choose a place you may write to with --out");
@@ -111,7 +82,7 @@ void for_each_event(const fs::path& path, const std::string& log,
   for (const std::string& line : lines) {
     ++number;
     try {
-      take(Json::parse(line));
+      take(parse_json_or_null(line));
     } catch (const Json::exception&) {
       throw Error(ErrorKind::run, fmt::format("{}:{}: not an event", path.string(), number));
     }
@@ -127,7 +98,7 @@ void check_weights(const Json& started, const Session& session) {
                 fmt::format("model.weights = \"{}\": the file is not the one that the run was "
                             "started from",
                             session.experiment().model.weights),
-                "restore the file, or start a new run with --out");
+                "restore the file, or start a new run");
   }
 }
 
@@ -160,7 +131,7 @@ class Recorder {
     }
     const std::vector<Json> rounds = read_kept_rounds(keep);
     remove_leftovers();
-    events_ = std::make_unique<LineWriter>(directory / "events.jsonl", keep);
+    events_ = std::make_unique<AppendingFile>(directory / "events.jsonl", keep);
     tensorboard_ = std::make_unique<TensorBoardWriter>(directory / kTensorBoardFile, rounds);
     session.world().ledger.write(directory / "ledger.jsonl");
     const PartitionPicture picture = count_clients(session.experiment(), session.world());
@@ -209,6 +180,7 @@ class Recorder {
     if (saved_rounds_ == session_.rounds_done() && saved_rounds_ > 0) {
       return;
     }
+    check_place();
     events_->sync();
     Checkpoint checkpoint = session_.checkpoint();
     checkpoint.events_size = events_->size();
@@ -219,6 +191,7 @@ class Recorder {
 
   Json finish() {
     save();
+    check_place();
     // Once more: a run killed right after its last checkpoint has that, but not these metrics.
     write_metrics();
     save_models(directory_ / "model.safetensors", session_);
@@ -234,7 +207,17 @@ class Recorder {
   }
 
  private:
-  void event(const Json& json) { events_->write(json.dump()); }
+  void event(const Json& json) { events_->write_line(json.dump()); }
+
+  // What is written under the directory's name must not end up in a new one.
+  void check_place() const {
+    if (!events_->in_place()) {
+      throw Error(ErrorKind::run,
+                  fmt::format("{} was removed, moved or replaced while the run was going on",
+                              directory_.string()),
+                  "if it was moved, continue it there with 'winnow resume'");
+    }
+  }
 
   void write_metrics() const {
     write_file_whole(directory_ / "metrics.csv", metrics_csv(session_.history()));
@@ -268,6 +251,7 @@ class Recorder {
     const fs::path path = directory_ / "events.jsonl";
     for_each_event(path, read_file(path).substr(0, keep), [&](const Json& event) {
       if (event.at("event") == "round") {
+        RoundRecord::from_json(event);  // throws for what is not one
         rounds.push_back(event);
       } else if (event.at("event") == "started") {
         check_weights(event, session_);
@@ -280,7 +264,7 @@ class Recorder {
   void remove_leftovers() const {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(directory_, ignored)) {
-      if (entry.path().extension() == ".tmp") {
+      if (is_leftover(entry.path())) {
         fs::remove(entry.path(), ignored);
       }
     }
@@ -288,7 +272,7 @@ class Recorder {
 
   fs::path directory_;
   Session& session_;
-  std::unique_ptr<LineWriter> events_;
+  std::unique_ptr<AppendingFile> events_;
   std::unique_ptr<TensorBoardWriter> tensorboard_;
   std::int64_t saved_rounds_ = 0;
 };
@@ -330,30 +314,34 @@ RunOutcome start_run(const Experiment& experiment, const Registry& registry, con
   }
   Session session(experiment, registry, runtime, stop);
   create_directory(directory, experiment);
-  const RunLock lock(directory);
+  const DirectoryLock lock(directory, at_work_in(directory));
   return play_to_end(session, directory, observer);
 }
 
 RunOutcome resume_run(const fs::path& directory, const Registry& registry, const Runtime& runtime,
                       const std::atomic<bool>* stop, RunObserver& observer) {
   const Experiment experiment = read_run_experiment(directory, registry);
-  const RunLock lock(directory);
+  refuse_links_of_run(directory);
+  const DirectoryLock lock(directory, at_work_in(directory));
   if (Json summary = read_summary(directory); !summary.is_null()) {
     return {false, summary.at("rounds").get<std::int64_t>(), std::move(summary)};
   }
+  check_trust(experiment, runtime);
   check_arithmetic(directory);
   Session session(experiment, registry, runtime, stop);
   return play_to_end(session, directory, observer);
 }
 
 bool is_running(const fs::path& directory) {
-  const int descriptor = ::open((directory / "lock").c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    return false;
+  return DirectoryLock::is_held(directory);
+}
+
+void check_trust(const Experiment& experiment, const Runtime& runtime) {
+  if (experiment.model.name == kTorchScript && !runtime.trust_model) {
+    throw Error(ErrorKind::run,
+                fmt::format("this run executes the TorchScript file {}", experiment.model.path),
+                "add --trust-model if you trust it: such a file is a program");
   }
-  const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  ::close(descriptor);
-  return held;
 }
 
 Json read_summary(const fs::path& directory) {
@@ -361,14 +349,28 @@ Json read_summary(const fs::path& directory) {
   if (!fs::exists(path)) {
     return nullptr;
   }
-  Json summary = Json::parse(read_file(path), nullptr, false);
-  for (const char* key :
-       {"name", "method", "seed", "rounds", "best", "last", "last10", "participations", "bytes_up",
-        "bytes_down", "wall_seconds", "model_hash"}) {
-    if (!summary.contains(key)) {
-      throw Error(ErrorKind::run, fmt::format("{} is damaged", path.string()),
-                  "delete it and resume the run");
+  constexpr const char* kHint = "delete it and resume the run";
+  Json summary = parse_json(read_file(path), path.string(), ErrorKind::run, kHint);
+  const auto require = [&](const char* key, const char* expected, auto fits) {
+    const auto found = summary.find(key);
+    if (found == summary.end() || !fits(*found)) {
+      throw Error(ErrorKind::run,
+                  fmt::format("{} is damaged: {} is not {}", path.string(), key, expected), kHint);
     }
+  };
+  for (const char* key : {"name", "method", "model_hash"}) {
+    require(key, "a text", [](const Json& value) { return value.is_string(); });
+  }
+  for (const char* key : {"device", "precision", "arithmetic", "fingerprint"}) {
+    if (summary.contains(key)) {  // older runs lack some
+      require(key, "a text", [](const Json& value) { return value.is_string(); });
+    }
+  }
+  for (const char* key : {"seed", "rounds", "participations"}) {
+    require(key, "a count", [](const Json& value) { return value.is_number_unsigned(); });
+  }
+  for (const char* key : {"best", "last", "last10", "bytes_up", "bytes_down", "wall_seconds"}) {
+    require(key, "a number", [](const Json& value) { return value.is_number(); });
   }
   return summary;
 }
@@ -385,14 +387,21 @@ Experiment read_run_experiment(const fs::path& directory, const Registry& regist
 }
 
 std::optional<ComputedWith> read_computed_with(const fs::path& directory) {
-  std::ifstream events(directory / "events.jsonl");
-  std::string line;
-  std::getline(events, line);
-  const Json started = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!started.is_object() || !started.contains("arithmetic")) {
+  const fs::path path = directory / "events.jsonl";
+  if (!fs::exists(path)) {
     return std::nullopt;
   }
-  return ComputedWith{started.at("arithmetic"), started.value("fingerprint", "")};
+  const std::string events = read_file(path);
+  const Json started = parse_json_or_null(std::string_view(events).substr(0, events.find('\n')));
+  if (!started.contains("arithmetic")) {
+    return std::nullopt;
+  }
+  try {
+    return ComputedWith{printable(started.at("arithmetic").get<std::string>()),
+                        printable(started.value("fingerprint", ""))};
+  } catch (const Json::exception&) {
+    throw Error(ErrorKind::run, fmt::format("{}:1: not an event", path.string()));
+  }
 }
 
 void check_arithmetic(const fs::path& directory) {

@@ -35,9 +35,16 @@ RunOutcome start_run(const Experiment& experiment, const Registry& registry, con
                      RunObserver& observer);
 
 // Continues the run of a directory from its last checkpoint, or from the start when there is none.
-// A finished run is left as it is and its summary returned. Throws as check_arithmetic() does.
+// A finished run is left as it is and its summary returned. Throws as check_arithmetic() does. The
+// directory may come from anybody: one that holds symbolic links where a run writes is refused, and
+// see check_trust().
 RunOutcome resume_run(const std::filesystem::path& directory, const Registry& registry,
                       const Runtime& runtime, const std::atomic<bool>* stop, RunObserver& observer);
+
+// Throws Error(kind run) when the experiment of a run directory would have a TorchScript file
+// executed and the user has not said that it is to be trusted. (That of `winnow run` is named by
+// the user.)
+void check_trust(const Experiment& experiment, const Runtime& runtime);
 
 // Whether a process is at work in a run directory.
 bool is_running(const std::filesystem::path& directory);

@@ -25,6 +25,7 @@ struct Runtime {
   std::int64_t lanes = 0;          // 0: one per core on a CPU, found by measuring on a GPU
   std::string device = "auto";     // cpu, cuda, cuda:N, auto
   std::string precision = "auto";  // fp32, tf32, bf16; auto: fp32 on a CPU, tf32 on a GPU
+  bool trust_model = false;        // may a run directory's TorchScript file be executed?
 };
 
 std::string precision_name(Precision precision);

@@ -61,6 +61,16 @@ Axis grid_axis(const std::string& key, const Json& values, bool has_rows) {
   return axis;
 }
 
+// Names become parts of directory names; what slug() makes of these would be hidden or unreadable.
+void check_label(const std::string& axis, const std::string& label) {
+  const bool control =
+      std::ranges::any_of(label, [](unsigned char c) { return c < 32 || c == 127; });
+  if (label.front() == '.' || control) {
+    fail(fmt::format("[[{}]] name = {}: expected no '.' at its beginning and no control characters",
+                     axis, Json(label).dump()));
+  }
+}
+
 Axis named_axis(const std::string& name, const Json& entries, AxisKind kind) {
   if (!entries.is_array()) {
     fail(fmt::format("{}: expected a list of tables", name),
@@ -90,6 +100,7 @@ Axis named_axis(const std::string& name, const Json& entries, AxisKind kind) {
     if (choice.label.empty()) {
       fail(fmt::format("[[{}]]: an entry has no name", name));
     }
+    check_label(name, choice.label);
     axis.choices.push_back(std::move(choice));
   }
   return axis;
@@ -310,24 +321,32 @@ bool is_sweep(const std::filesystem::path& directory) {
 
 SweepIndex read_sweep_index(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / kIndex;
+  constexpr const char* kHint = "give the sweep command again to write it anew";
   SweepIndex index;
   try {
-    const Json json = Json::parse(read_file(path));
+    const Json json = parse_json(read_file(path), path.string(), ErrorKind::run, kHint);
     index.name = json.value("name", "");
     const Json paper = json.value("paper", Json::object());
     index.paper_metric = paper.value("metric", "");
     const Json figures = paper.value("figures", Json::object());
     for (const Json& run : json.at("runs")) {
+      const auto id = run.at("id").get<std::string>();
+      if (!is_plain_name(id)) {
+        throw Error(
+            ErrorKind::run,
+            fmt::format("{} is damaged: a run is called {}", path.string(), run.at("id").dump()),
+            kHint);
+      }
       RunPlace place{.row = run.at("row").get<std::string>(),
                      .column = run.at("column").get<std::string>(),
                      .seed = run.at("seed").get<std::uint64_t>(),
-                     .directory = directory / run.at("id").get<std::string>()};
+                     .directory = directory / id};
       place.published = figure_of(figures, place.row, place.column);
       index.runs.push_back(std::move(place));
     }
   } catch (const Json::exception& error) {
     throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
-                "give the sweep command again to write it anew");
+                kHint);
   }
   return index;
 }

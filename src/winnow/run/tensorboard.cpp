@@ -1,12 +1,9 @@
 #include "winnow/run/tensorboard.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <bit>
 #include <concepts>
-
-#include "winnow/base/error.h"
+#include <utility>
 
 namespace winnow {
 namespace {
@@ -117,24 +114,16 @@ std::string tensorboard_round(const Json& round) {
 }
 
 TensorBoardWriter::TensorBoardWriter(std::filesystem::path path, const std::vector<Json>& rounds)
-    : path_(std::move(path)), stream_(path_, std::ios::binary | std::ios::trunc) {
+    : file_(std::move(path), 0) {
   std::string text = tensorboard_header();
   for (const Json& round : rounds) {
     text += tensorboard_round(round);
   }
-  write(text);
+  file_.write(text);
 }
 
 void TensorBoardWriter::add(const Json& round) {
-  write(tensorboard_round(round));
-}
-
-void TensorBoardWriter::write(std::string_view bytes) {
-  stream_.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
-  if (!stream_) {
-    throw Error(ErrorKind::run, fmt::format("cannot write {}", path_.string()),
-                "free some space or choose another place with --out");
-  }
+  file_.write(tensorboard_round(round));
 }
 
 }  // namespace winnow

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "winnow/base/files.h"
 #include "winnow/base/params.h"
 
 namespace winnow {
@@ -42,10 +42,7 @@ class TensorBoardWriter {
   void add(const Json& round);
 
  private:
-  void write(std::string_view bytes);
-
-  std::filesystem::path path_;
-  std::ofstream stream_;
+  AppendingFile file_;
 };
 
 }  // namespace winnow

@@ -12,10 +12,86 @@
 #include <cmath>
 
 #include "winnow/base/error.h"
+#include "winnow/base/files.h"
 #include "winnow/base/text.h"
 
 namespace winnow {
 namespace {
+
+// What toml++ does with a deep tree recurses, as does what we do with the Json made of it. toml++
+// limits the depth of values but not of keys (a.b.c), so both are counted before it starts. Up to
+// the first fault in the text this scan and the parser agree on what is a string and a comment.
+class DepthScan {
+ public:
+  DepthScan(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+
+  void check() {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '"' || c == '\'') {
+        skip_string(c);
+        continue;
+      }
+      if (c == '#') {
+        at_ = std::min(text_.find('\n', at_), text_.size());
+        continue;
+      }
+      count(c);
+      ++at_;
+    }
+  }
+
+ private:
+  void count(char c) {
+    if (c == '.') {
+      // Numbers and times have one, so more than a few are a key's.
+      limit(++dots_ + 1, "a key has more than {} parts");
+    } else if (c == '[' || c == '{') {
+      limit(++open_, "values are nested deeper than {} levels");
+    } else if (c == ']' || c == '}') {
+      open_ = std::max(0, open_ - 1);
+    }
+    if (c == '\n') {
+      ++line_;
+    }
+    if (std::string_view("\n=,[]{}").find(c) != std::string_view::npos) {
+      dots_ = 0;
+    }
+  }
+
+  void limit(int count, fmt::format_string<const int&> fault) const {
+    if (count > kDeepestToml) {
+      throw Error(ErrorKind::experiment,
+                  fmt::format("{}:{}: {}", name_, line_, fmt::format(fault, kDeepestToml)));
+    }
+  }
+
+  void skip_string(char quote) {
+    const std::string ends(text_.substr(at_).starts_with(std::string(3, quote)) ? 3 : 1, quote);
+    at_ += ends.size();
+    while (at_ < text_.size() && !text_.substr(at_).starts_with(ends)) {
+      if (text_[at_] == '\n') {
+        if (ends.size() == 1) {
+          return;  // a fault; the parser will name it
+        }
+        ++line_;
+      }
+      at_ += quote == '"' && text_[at_] == '\\' ? 2 : 1;
+    }
+    at_ = std::min(at_ + ends.size(), text_.size());
+    // Three quotes end a text that may itself end in two.
+    while (ends.size() == 3 && at_ < text_.size() && text_[at_] == quote) {
+      ++at_;
+    }
+  }
+
+  std::string_view text_;
+  const std::string& name_;
+  std::size_t at_ = 0;
+  int line_ = 1;
+  int dots_ = 0;
+  int open_ = 0;
+};
 
 Json to_json(const toml::node& node, const std::string& name) {
   if (const auto* table = node.as_table()) {
@@ -29,7 +105,7 @@ Json to_json(const toml::node& node, const std::string& name) {
     });
     Json object = Json::object();
     for (const auto& [key, value] : entries) {
-      object[key] = to_json(*value, name);
+      append_member(object, key, to_json(*value, name));
     }
     return object;
   }
@@ -121,6 +197,7 @@ void write_values(std::string& out, const Json& table) {
 }  // namespace
 
 Json parse_toml(std::string_view text, const std::string& name) {
+  DepthScan(text, name).check();
   try {
     return to_json(toml::parse(text), name);
   } catch (const toml::parse_error& error) {
@@ -130,13 +207,21 @@ Json parse_toml(std::string_view text, const std::string& name) {
   }
 }
 
+Json read_toml(const std::filesystem::path& file) {
+  std::string text;
+  try {
+    text = read_file(file, kLargestToml);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::experiment, error.what(), error.hint());
+  }
+  return parse_toml(text, file.string());
+}
+
 Json parse_toml_value(std::string_view text) {
   try {
-    return to_json(toml::parse("value = " + std::string(text)), "--set").at("value");
-  } catch (const toml::parse_error&) {
-    return std::string(text);
+    return parse_toml("value = " + std::string(text), "--set").at("value");
   } catch (const Error&) {
-    return std::string(text);  // a date, say in a name
+    return std::string(text);
   }
 }
 
@@ -168,7 +253,11 @@ void set_by_path(Json& tree, std::string_view path, Json value) {
     throw Error(ErrorKind::usage, fmt::format("{}: {}", path, why));
   };
   Json* place = &tree;
-  for (const std::string& part : split(path, '.')) {
+  const std::vector<std::string> parts = split(path, '.');
+  if (parts.size() > kDeepestToml) {
+    fail(fmt::format("a key has more than {} parts", kDeepestToml));
+  }
+  for (const std::string& part : parts) {
     if (part.empty()) {
       fail("a key is empty");
     }

@@ -1,6 +1,8 @@
 // TOML to and from the JSON tree that an experiment is parsed from.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -8,8 +10,16 @@
 
 namespace winnow {
 
+// A key has at most this many parts, and values are nested at most this deeply.
+inline constexpr int kDeepestToml = 32;
+// Of a file, in bytes.
+inline constexpr std::uintmax_t kLargestToml = 1 << 20;
+
 // Throws Error(kind experiment) "NAME:LINE:COLUMN: what is wrong".
 Json parse_toml(std::string_view text, const std::string& name);
+
+// The tree of a file; throws Error(kind experiment) also when it cannot be read.
+Json read_toml(const std::filesystem::path& file);
 
 // The value of `--set key=value`: TOML where it parses as such, otherwise a plain text, so that
 // method.name=fedprox needs no quotes.

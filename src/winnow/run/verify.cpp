@@ -11,6 +11,7 @@ Verification verify_run(const std::filesystem::path& directory, const Registry& 
                         const Runtime& runtime, std::int64_t rounds, const std::atomic<bool>* stop,
                         const std::function<void(std::int64_t, std::int64_t)>& progress) {
   const Experiment experiment = read_run_experiment(directory, registry);
+  check_trust(experiment, runtime);
   const History logged = read_history(directory);
   if (logged.empty()) {
     throw Error(ErrorKind::run,
