@@ -221,12 +221,8 @@ std::optional<std::string> patched(const Subject& subject, std::string_view text
     json.merge_patch(patch.at("json"));
   }
   change_tensors(patch.value("tensors", Json()), file);
-  const auto global = file.tensors.find("global");
-  if (json.contains("global_hash") && global != file.tensors.end()) {
-    json["global_hash"] = hash(State{std::make_shared<const Layout>(std::vector<Slot>{}),
-                                     global->second.to(at::kFloat).contiguous().view(-1)});
-  }
   file.metadata[kText] = fuzz::json_text(json);
+  seal_checkpoint(file);
   try {
     return encode_tensors(file);
   } catch (const Error&) {

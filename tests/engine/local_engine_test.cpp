@@ -1,5 +1,6 @@
 #include "winnow/engine/local_engine.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -265,6 +266,35 @@ TEST(LocalEngine, RestoresMemoryAndForgetsThePending) {
   second.ask(pings({0, 3}));
   second.engine.restore(first.engine.memories());
   EXPECT_EQ(second.ask(pings({0, 1, 3})), (Replies{{1, 2}, {3, 1}, {0, 2}}));
+}
+
+TEST(LocalEngine, RefusesAMemoryThatDoesNotFit) {
+  Scripted scripted(count_tasks);
+  const auto refusal = [&](std::int64_t client, const ClientMemory& memory) {
+    return error_text([&] { scripted.engine.restore({{client, memory}}); });
+  };
+  const std::int64_t samples = scripted.engine.samples(0);
+  const auto size = static_cast<std::size_t>(samples);
+  EXPECT_EQ(refusal(0, {.labels = Labels(size, 2)}), "no error");
+  EXPECT_EQ(refusal(0, {.labels = Labels(size, 3)}),
+            "client 0: it has the label 3, expected 0 to 2");
+  EXPECT_EQ(refusal(0, {.labels = Labels(size, -1)}),
+            "client 0: it has the label -1, expected 0 to 2");
+  EXPECT_EQ(refusal(0, {.labels = Labels(size - 1, 0)}),
+            "client 0: it has " + std::to_string(samples - 1) +
+                " labels, expected one for each of " + std::to_string(samples) + " samples");
+  EXPECT_EQ(refusal(0, {.selected = std::vector<bool>(size + 1)}),
+            "client 0: it has " + std::to_string(samples + 1) +
+                " marks of selected samples, expected one for each of " + std::to_string(samples) +
+                " samples");
+  const std::string clients = std::to_string(scripted.engine.size());
+  EXPECT_EQ(refusal(999999999, {}),
+            "client 999999999: it is not one of the " + clients + " clients");
+  EXPECT_EQ(refusal(-1, {}), "client -1: it is not one of the " + clients + " clients");
+  ClientMemory model;
+  model.archive.tensors[kOwnModel] = at::zeros({3});
+  EXPECT_THAT(refusal(0, model), testing::HasSubstr("client 0: its model is not "));
+  EXPECT_EQ(error_kind([&] { scripted.engine.restore({{0, model}}); }), ErrorKind::run);
 }
 
 TEST(LocalEngine, AClientCanForget) {

@@ -225,7 +225,18 @@ TEST(ModelStore, RefusesWhatItDoesNotHave) {
   Archive archive;
   archive.tensors["model/x"] = at::zeros({3});
   EXPECT_EQ(error_text([&] { store.load(archive, "model/"); }),
-            "tensor 'model/x' is no model of a client");
+            "tensor 'model/x': expected the number of a client that holds samples");
+  // What comes from a file has to fit the run.
+  archive.tensors = {{"model/0", at::zeros({3})}};
+  archive.bounds = {.samples = {4, 0}, .layout = model(0).layout};
+  store.load(archive, "model/");
+  EXPECT_EQ(store.clients(), std::vector<std::int64_t>{0});
+  archive.tensors = {{"model/1", at::zeros({3})}};
+  EXPECT_EQ(error_text([&] { store.load(archive, "model/"); }),
+            "tensor 'model/1': expected the number of a client that holds samples");
+  archive.tensors = {{"model/0", at::zeros({4})}};
+  EXPECT_EQ(error_text([&] { store.load(archive, "model/"); }),
+            "tensor 'model/0' is Float [4], expected Float [3]");
 }
 
 }  // namespace winnow::model_store_test

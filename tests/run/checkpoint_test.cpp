@@ -119,12 +119,15 @@ TEST(Checkpoint, ADamagedFileIsRefusedByName) {
   save_checkpoint(folder.path(), sample_checkpoint());
   const fs::path path = file_of(folder.path());
   const std::string bytes = read_file(path);
-  const std::string start = "checkpoint " + path.string() + ": ";
+  const std::string start = "checkpoint " + path.string() + " is damaged: ";
   for (const std::size_t keep :
        {std::size_t{0}, std::size_t{7}, bytes.size() / 2, bytes.size() - 1}) {
     write_file_whole(path, bytes.substr(0, keep));
     EXPECT_THAT(load_error(folder.path()), HasSubstr(start)) << keep;
-    EXPECT_THAT(load_error(folder.path()), HasSubstr("| delete the file to start the run")) << keep;
+    EXPECT_THAT(
+        load_error(folder.path()),
+        HasSubstr("| delete the file to resume from an earlier checkpoint, or from the beginning"))
+        << keep;
   }
   write_file_whole(path, "not a checkpoint at all");
   EXPECT_EQ(error_kind([&] {
@@ -133,7 +136,51 @@ TEST(Checkpoint, ADamagedFileIsRefusedByName) {
             ErrorKind::run);
 }
 
-// Every fault that a forged file can have ends in one line.
+// A bit of any part: the file is refused, and the part named.
+TEST(Checkpoint, EveryPartHasAHash) {
+  const TestFolder folder;
+  save_checkpoint(folder.path(), sample_checkpoint());
+  const fs::path path = file_of(folder.path());
+  const TensorFile good = load_tensors(path);
+  ASSERT_EQ(good.tensors.size(), 5U);
+  for (const auto& [name, tensor] : good.tensors) {
+    TensorFile file = good;
+    const std::string part = "is damaged: part \"" + name + "\" ";
+    if (tensor.numel() > 0) {
+      file.tensors[name] = tensor + 1;
+      save_tensors(path, file);
+      EXPECT_THAT(load_error(folder.path()),
+                  HasSubstr(part + "does not have the hash it was saved with"));
+    }
+    file.tensors[name] = tensor.unsqueeze(0);
+    save_tensors(path, file);
+    EXPECT_THAT(load_error(folder.path()), HasSubstr(part + "does not have the hash"));
+    file.tensors.erase(name);
+    save_tensors(path, file);
+    EXPECT_THAT(load_error(folder.path()), HasSubstr(part + "is missing"));
+  }
+  TensorFile file = good;
+  file.tensors["client/12/more"] = at::ones({1});
+  save_tensors(path, file);
+  EXPECT_THAT(load_error(folder.path()),
+              HasSubstr("part \"client/12/more\" does not have the hash"));
+  file = good;
+  std::swap(file.tensors["client/12"], file.tensors["client/7"]);
+  save_tensors(path, file);
+  EXPECT_THAT(load_error(folder.path()), HasSubstr("part \"client/12\" does not have the hash"));
+  for (const char* key : {"winnow_checkpoint", "winnow_parts", "winnow_sha256"}) {
+    file = good;
+    std::string& text = file.metadata.at(key);
+    text.replace(text.find_last_of("0123456789"), 1, "a");
+    save_tensors(path, file);
+    EXPECT_THAT(load_error(folder.path()), HasSubstr("is damaged: its metadata")) << key;
+    file.metadata.erase(key);
+    save_tensors(path, file);
+    EXPECT_THAT(load_error(folder.path()), HasSubstr(std::string("is damaged: it has no ") + key));
+  }
+}
+
+// A forged file has hashes that fit. Every fault it can have ends in one line.
 TEST(Checkpoint, ContentThatDoesNotFitIsRefusedInOneLine) {
   const TestFolder folder;
   save_checkpoint(folder.path(), sample_checkpoint());
@@ -144,15 +191,13 @@ TEST(Checkpoint, ContentThatDoesNotFitIsRefusedInOneLine) {
     Json json = Json::parse(file.metadata.at("winnow_checkpoint"));
     change(file, json);
     file.metadata["winnow_checkpoint"] = json.dump();
+    seal_checkpoint(file);
     save_tensors(path, file);
     const std::string text = load_error(folder.path());
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     return text;
   };
   EXPECT_EQ(with([](TensorFile&, Json&) {}), "no error");
-  EXPECT_THAT(
-      with([](TensorFile& file, Json&) { file.tensors["global"] = file.tensors["global"] + 1.0; }),
-      HasSubstr("its model does not have the hash it was saved with"));
   EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors.erase("global"); }),
               HasSubstr("its model does not fit the experiment's"));
   EXPECT_THAT(with([](TensorFile& file, Json&) {
@@ -164,20 +209,47 @@ TEST(Checkpoint, ContentThatDoesNotFitIsRefusedInOneLine) {
               }),
               HasSubstr("its model does not fit the experiment's"));
   EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors["client/12"] = at::ones({3}); }),
-              HasSubstr("tensor 'client/12' does not hold labels"));
+              HasSubstr("tensor \"client/12\" does not hold labels"));
   EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors["client/99/x"] = at::ones({3}); }),
-              HasSubstr("tensor 'client/99/x' belongs to no client"));
+              HasSubstr("tensor \"client/99/x\" belongs to nobody"));
   EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors["client/x"] = at::ones({3}); }),
-              HasSubstr("tensor 'client/x' belongs to no client"));
-  EXPECT_THAT(with([](TensorFile&, Json& json) { json["version"] = 2; }),
-              HasSubstr("it was written by another version of winnow"));
-  EXPECT_THAT(with([](TensorFile&, Json& json) { json.erase("traffic"); }), HasSubstr("traffic"));
-  EXPECT_THAT(with([](TensorFile&, Json& json) { json["clients"]["x"] = 1; }),
-              HasSubstr("checkpoint "));
+              HasSubstr("tensor \"client/x\": expected the number of a client"));
+  EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors["other"] = at::ones({3}); }),
+              HasSubstr("tensor \"other\" belongs to nobody"));
+  EXPECT_THAT(with([](TensorFile&, Json& json) { json.erase("traffic"); }),
+              HasSubstr("is damaged: traffic is missing"));
+  EXPECT_THAT(with([](TensorFile&, Json& json) { json["traffic"]["bytes_up"] = -1; }),
+              HasSubstr("traffic.bytes_up = -1: expected a whole number from 0 to "));
+  EXPECT_THAT(with([](TensorFile&, Json& json) { json["clients"]["x"] = Json::object(); }),
+              HasSubstr("clients.x: expected the number of a client"));
+  EXPECT_THAT(with([](TensorFile&, Json& json) { json["clients"]["12"] = 1; }),
+              HasSubstr("clients.12 = 1: expected a table"));
+  EXPECT_THAT(with([](TensorFile&, Json& json) { json["method"] = 1; }),
+              HasSubstr("method = 1: expected a table"));
+  EXPECT_THAT(with([](TensorFile&, Json& json) { json["history"] = "none"; }),
+              HasSubstr("history = \"none\": expected a list"));
+  EXPECT_THAT(with([](TensorFile&, Json& json) { json["version"] = "2"; }),
+              HasSubstr("version = \"2\": expected a whole number"));
   TensorFile bare = good;
   bare.metadata.clear();
   save_tensors(path, bare);
-  EXPECT_THAT(load_error(folder.path()), HasSubstr("it is not a checkpoint"));
+  EXPECT_THAT(load_error(folder.path()), HasSubstr("is damaged: it has no winnow_checkpoint"));
+}
+
+// Version 1 had a hash of the global model alone.
+TEST(Checkpoint, AnotherVersionIsRefusedInOneLine) {
+  const TestFolder folder;
+  save_checkpoint(folder.path(), sample_checkpoint());
+  const fs::path path = file_of(folder.path());
+  TensorFile file = load_tensors(path);
+  Json json = Json::parse(file.metadata.at("winnow_checkpoint"));
+  json["version"] = 1;
+  file.metadata = {{"winnow_checkpoint", json.dump()}};
+  save_tensors(path, file);
+  EXPECT_EQ(load_error(folder.path()),
+            "checkpoint " + path.string() +
+                " was written by another version of winnow | resume the run with the version that "
+                "started it, or delete the file to start from the beginning");
 }
 
 TEST(Checkpoint, AnotherExperimentIsRefused) {

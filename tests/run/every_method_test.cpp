@@ -2,54 +2,15 @@
 // checkpoint at any round.
 #include <gtest/gtest.h>
 
-#include <map>
 #include <set>
 
+#include "run/method_schedules.h"
 #include "run/small_run.h"
 #include "winnow/method/base_choice.h"
 #include "winnow/run/checkpoint.h"
 #include "winnow/run/summary.h"
 
 namespace winnow::every_method_test {
-
-// Schedules short enough that every phase of a method is played.
-std::vector<std::string> schedule(const std::string& method) {
-  static const std::map<std::string, std::vector<std::string>> kShort{
-      {"fedcorr",
-       {"method.iterations=2", "method.finetune_rounds=2", "method.usual_rounds=2",
-        "method.lid_neighbours=5", "method.theta=0.1"}},
-      {"fedrn", {"rounds=7", "method.warmup=3", "method.neighbours=2"}},
-      {"clipfl", {"rounds=6", "method.pre_rounds=3", "method.keep=3", "method.prune=0.4"}},
-      {"fedns", {"rounds=5", "method.first_round_fraction=0.4"}},
-      {"bulyan", {"method.byzantine=0"}},
-      {"power_of_choice", {"method.candidates=4"}},
-      {"rofl", {"rounds=4", "method.pseudo_round=2", "method.forget_rounds=2"}},
-      {"rhfl",
-       {"public.source=\"split\"", "public.size=20", "method.pretrain_epochs=1",
-        "method.public_batch=10", "method.batch_size=10",
-        "method.networks=[\"lenet5\", \"cnn2\"]"}},
-      {"coteaching", {"rounds=4", "method.ramp=2"}},
-      {"joint_optimisation", {"rounds=4", "method.warmup=2", "method.history=2"}},
-      {"selfie", {"rounds=4", "method.warmup=2", "method.history=2"}},
-      {"dividemix", {"rounds=4", "method.warmup=2", "method.ramp=1"}},
-      {"clc", {"method.holdout_rounds=3", "method.correction_rounds=2", "method.tau=0.0"}},
-      {"fedncl",
-       {"rounds=7", "method.penalty_rounds=3", "method.candidate_share=0.0",
-        "method.confidence=0.1"}},
-  };
-  const auto found = kShort.find(method);
-  return found == kShort.end() ? std::vector<std::string>{} : found->second;
-}
-
-Experiment experiment_with(const std::string& method) {
-  std::vector<std::string> sets{"federation.clients=6", "federation.fraction=0.5",
-                                "data.samples=180", "validation.source=\"split\"",
-                                "method.name=\"" + method + "\""};
-  for (const std::string& more : schedule(method)) {
-    sets.push_back(more);
-  }
-  return small(sets);
-}
 
 void play_to_end(Session& session) {
   while (session.rounds_done() < session.rounds()) {
@@ -141,7 +102,7 @@ Json table_of(const std::string& base) {
 void expect_wrapped(const std::string& wrapper) {
   Json tree = small_tree({"federation.clients=6", "federation.fraction=1.0", "data.samples=180",
                           "validation.source=\"split\"", "method.name=\"" + wrapper + "\""});
-  for (const std::string& text : schedule(wrapper)) {
+  for (const std::string& text : short_schedule(wrapper)) {
     const Override change = parse_override(text);
     set_by_path(tree, change.key, parse_toml_value(change.value));
   }

@@ -230,6 +230,42 @@ TEST(Runner, EventsThatWereLostAreNotMadeUp) {
   EXPECT_EQ(resume(folder / "run").rounds_done, 4);
 }
 
+// The log is what the checkpoint was made after, or the run does not go on.
+TEST(Runner, TheLogMustHoldTheRoundsOfTheCheckpoint) {
+  const TestFolder folder;
+  start_and_stop(remembering(), folder / "run", 6);
+  const fs::path path = fs::directory_iterator(folder / "run/checkpoint")->path();
+  const TensorFile good = load_tensors(path);
+  const std::string events = read_file(folder / "run/events.jsonl");
+  const auto fate_with = [&](const std::function<void(Json&)>& change) {
+    TensorFile file = good;
+    Json json = Json::parse(file.metadata.at("winnow_checkpoint"));
+    change(json);
+    file.metadata["winnow_checkpoint"] = json.dump();
+    seal_checkpoint(file);
+    save_tensors(path, file);
+    return error_text([&] { resume(folder / "run"); });
+  };
+  EXPECT_THAT(fate_with([](Json& json) { json["events_size"] = 10; }),
+              HasSubstr("events.jsonl has no end of a line after the 10 bytes"));
+  EXPECT_THAT(fate_with([&](Json& json) { json["events_size"] = events.find('\n') + 1; }),
+              HasSubstr("events.jsonl does not hold the rounds of the checkpoint"));
+  EXPECT_THAT(fate_with([](Json& json) { json["events_size"] = 0; }),
+              HasSubstr("events.jsonl does not hold the rounds of the checkpoint"));
+  EXPECT_THAT(fate_with([](Json& json) { json["events_size"] = 1 << 30; }),
+              HasSubstr("but the checkpoint was made after 1073741824 bytes of it"));
+  EXPECT_THAT(fate_with([](Json& json) { json["events_size"] = -1; }),
+              HasSubstr("is damaged: events_size = -1"));
+  // What only the session can see names the file, too.
+  EXPECT_EQ(fate_with([](Json& json) { json["rounds_done"] = 3; }),
+            "checkpoint " + path.string() +
+                " is damaged: rounds_done = 3: there are 2 rounds in the history, and 4 in the "
+                "experiment | delete the file to resume from an earlier checkpoint, or from the "
+                "beginning where there is none");
+  EXPECT_EQ(read_file(folder / "run/events.jsonl"), events) << "nothing is touched";
+  EXPECT_EQ(fate_with([](Json&) {}), "no error");
+}
+
 TEST(Runner, ARunKilledRightAfterItsLastCheckpointStillGetsItsMetrics) {
   const TestFolder folder;
   start(small(), folder / "run");

@@ -62,6 +62,15 @@ TEST(Verify, FindsTheRoundWhoseHashWasChanged) {
   EXPECT_EQ(verify(folder / "run", 2).differs_at, 0);
 }
 
+TEST(Verify, RefusesALogOfMoreRoundsThanTheExperimentHas) {
+  const TestFolder folder;
+  finish_run(folder / "run");
+  const std::string events = read_file(folder / "run/events.jsonl");
+  write_file_whole(folder / "run/events.jsonl", events + events);
+  EXPECT_EQ(error_text([&] { verify(folder / "run"); }),
+            (folder / "run/events.jsonl").string() + " logs 8 rounds, but its experiment has 4");
+}
+
 TEST(Verify, FindsAChangedExperiment) {
   const TestFolder folder;
   finish_run(folder / "run");

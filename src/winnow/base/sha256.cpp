@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -167,6 +171,37 @@ std::string Sha256::hex() {
 std::string sha256_hex(std::string_view text) {
   Sha256 hash;
   hash.update(text);
+  return hash.hex();
+}
+
+std::string sha256_in_pieces(std::span<const std::byte> bytes) {
+  constexpr std::size_t kPiece = 1 << 20;
+  const std::size_t pieces = std::max<std::size_t>(1, (bytes.size() + kPiece - 1) / kPiece);
+  std::vector<std::string> digests(pieces);
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < pieces; i = next++) {
+      Sha256 hash;
+      hash.update(bytes.subspan(i * kPiece, std::min(kPiece, bytes.size() - i * kPiece)));
+      digests[i] = hash.hex();
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (std::size_t i = 1; i < std::min<std::size_t>(std::thread::hardware_concurrency(), pieces);
+       ++i) {
+    helpers.emplace_back(work);
+  }
+  work();
+  for (std::thread& helper : helpers) {
+    helper.join();
+  }
+  if (pieces == 1) {
+    return digests.front();
+  }
+  Sha256 hash;
+  for (const std::string& digest : digests) {
+    hash.update(digest);
+  }
   return hash.hex();
 }
 

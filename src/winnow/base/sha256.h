@@ -29,4 +29,8 @@ class Sha256 {
 
 std::string sha256_hex(std::string_view text);
 
+// A digest of many bytes, computed on all cores. It is their SHA-256; of more than a MiB, the
+// SHA-256 of the digests of each MiB, in hexadecimal, one after the other.
+std::string sha256_in_pieces(std::span<const std::byte> bytes);
+
 }  // namespace winnow

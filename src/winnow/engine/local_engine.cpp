@@ -309,7 +309,52 @@ void LocalEngine::rollback() {
   pending_.clear();
 }
 
+void LocalEngine::check_memory(std::int64_t client, ClientMemory& memory) {
+  if (client < 0 || client >= size()) {
+    throw Error(ErrorKind::run, fmt::format("it is not one of the {} clients", size()));
+  }
+  const auto require_samples = [&](const char* what, std::size_t count) {
+    if (count != static_cast<std::size_t>(samples(client))) {
+      throw Error(ErrorKind::run, fmt::format("it has {} {}, expected one for each of {} samples",
+                                              count, what, samples(client)));
+    }
+  };
+  if (memory.labels) {
+    require_samples("labels", memory.labels->size());
+    for (const std::int64_t label : *memory.labels) {
+      if (label < 0 || label >= shape_.classes) {
+        throw Error(ErrorKind::run, fmt::format("it has the label {}, expected 0 to {}", label,
+                                                shape_.classes - 1));
+      }
+    }
+  }
+  if (memory.selected) {
+    require_samples("marks of selected samples", memory.selected->size());
+  }
+  if (const auto model = memory.archive.tensors.find(kOwnModel);
+      model != memory.archive.tensors.end()) {
+    const at::Tensor& flat = model->second;
+    const std::int64_t expected = layout_of(client)->total();
+    if (flat.dim() != 1 || flat.numel() != expected || flat.scalar_type() != at::kFloat) {
+      throw Error(ErrorKind::run, fmt::format("its model is not {} values in float32", expected));
+    }
+  }
+  if (side_ != nullptr) {
+    ClientContext context(client, clients_[static_cast<std::size_t>(client)], memory,
+                          lane_for(0, client), train_, seed_,
+                          public_feed_ ? &*public_feed_ : nullptr);
+    side_->check_memory(context);
+  }
+}
+
 void LocalEngine::restore(std::map<std::int64_t, ClientMemory> memories) {
+  for (auto& [client, memory] : memories) {
+    try {
+      check_memory(client, memory);
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("client {}: {}", client, error.what()), error.hint());
+    }
+  }
   pending_.clear();
   memories_ = std::move(memories);
 }

@@ -80,9 +80,12 @@ class LocalEngine : public Fleet {
   void rollback();
   // Committed memory, of clients that have any.
   const std::map<std::int64_t, ClientMemory>& memories() const { return memories_; }
+  // Replaces it by what a checkpoint holds, which may be forged: throws Error(kind run) that names
+  // the client where it does not fit the data, the networks or the method's client side.
   void restore(std::map<std::int64_t, ClientMemory> memories);
 
  private:
+  void check_memory(std::int64_t client, ClientMemory& memory);
   // Refuses orders that break the contract of ask().
   void check_orders(const std::vector<Order>& orders) const;
   // The client's memory with all pending changes; null when it has none.

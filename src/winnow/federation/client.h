@@ -26,10 +26,10 @@ struct ClientData {
 
 // What a client remembers between tasks. Empty for methods without client state.
 struct ClientMemory {
-  std::optional<Labels> labels;  // the labels in use, once a method has corrected some
+  std::optional<Labels> labels = {};  // the labels in use, once a method has corrected some
   // Which of its samples the client last trained on, where the method chooses; by place.
-  std::optional<std::vector<bool>> selected;
-  Archive archive;
+  std::optional<std::vector<bool>> selected = {};
+  Archive archive = {};
 
   bool empty() const {
     return !labels && !selected && archive.tensors.empty() && archive.values.empty();
@@ -99,6 +99,10 @@ class ClientSide {
  public:
   virtual ~ClientSide() = default;
   virtual Message handle(const Message& task, ClientContext& context) const = 0;
+  // Looks at a memory out of a checkpoint, which may be forged, before any task comes: what
+  // handle() will read must be of the type, the shape and the range that it relies on. Throws
+  // Error(kind run). The labels in use and the selection are checked by the engine.
+  virtual void check_memory(ClientContext& /*context*/) const {}
 };
 
 }  // namespace winnow

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <memory>
 #include <system_error>
@@ -145,14 +144,10 @@ void ModelStore::load(const Archive& archive, const std::string& prefix) {
   in_memory_ = 0;
   for (auto saved = archive.tensors.lower_bound(prefix);
        saved != archive.tensors.end() && saved->first.starts_with(prefix); ++saved) {
-    const char* end = saved->first.data() + saved->first.size();
-    std::int64_t client = -1;
-    const auto [rest, error] = std::from_chars(saved->first.data() + prefix.size(), end, client);
-    if (error != std::errc() || rest != end) {
-      throw Error(ErrorKind::data,
-                  fmt::format("tensor '{}' is no model of a client", saved->first));
-    }
-    put_flat(client, saved->second);
+    const std::int64_t client =
+        saved_client(saved->first.substr(prefix.size()), fmt::format("tensor '{}'", saved->first),
+                     archive.bounds);
+    put_flat(client, archive.model(saved->first));
   }
 }
 

@@ -102,7 +102,10 @@ void BaseChoice::load(const Archive& archive) {
       own.tensors[name.substr(kPrefix.size())] = tensor;
     }
   }
-  own.values = archive.values.value("base", Json::object());
+  own.bounds = archive.bounds;
+  if (const auto values = archive.find("base")) {
+    own.values = values->json();
+  }
   base_->load(own);
 }
 

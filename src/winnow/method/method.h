@@ -103,7 +103,9 @@ class Method {
   virtual void play(std::int64_t round, Server& server) = 0;
   // What the method has found out so far, for the metrics.
   virtual Findings findings() const { return {}; }
-  // Server-side state besides the global model.
+  // Server-side state besides the global model. What is loaded may come from a forged checkpoint:
+  // read it with the functions of Archive, which check it, and throw Error(kind run) where parts of
+  // it contradict each other. What the clients remember is ClientSide::check_memory()'s business.
   virtual void save(Archive& /*archive*/) const {}
   virtual void load(const Archive& /*archive*/) {}
 };

@@ -79,8 +79,7 @@ void TwinMethod::save(Archive& archive) const {
 }
 
 void TwinMethod::load(const Archive& archive) {
-  const auto found = archive.tensors.find(kSecond);
-  second_ = found == archive.tensors.end() ? at::Tensor() : found->second;
+  second_ = archive.model(kSecond);
 }
 
 Message twin_reply(State model, State second, const ClientContext& context) {

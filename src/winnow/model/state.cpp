@@ -3,11 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <functional>
 #include <numeric>
-#include <thread>
+#include <span>
 
 #include "winnow/base/sha256.h"
 
@@ -96,38 +94,9 @@ at::Tensor State::view(const Slot& slot) const {
 }
 
 std::string hash(const State& state) {
-  constexpr std::size_t kPiece = 1 << 20;
   const at::Tensor host = on_host(state.flat).contiguous();
-  const auto bytes = std::as_bytes(
-      std::span<const float>(host.data_ptr<float>(), static_cast<std::size_t>(host.numel())));
-  const std::size_t pieces = (bytes.size() + kPiece - 1) / kPiece;
-  std::vector<std::string> digests(std::max<std::size_t>(1, pieces));
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < pieces; i = next++) {
-      Sha256 sha;
-      sha.update(bytes.subspan(i * kPiece, std::min(kPiece, bytes.size() - i * kPiece)));
-      digests[i] = sha.hex();
-    }
-  };
-  const std::size_t helpers =
-      std::min<std::size_t>(std::thread::hardware_concurrency(), pieces) - (pieces > 0 ? 1 : 0);
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; pieces > 1 && i < helpers; ++i) {
-    threads.emplace_back(work);
-  }
-  work();
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
-  if (pieces == 1) {
-    return digests.front();
-  }
-  Sha256 sha;
-  for (const std::string& digest : digests) {
-    sha.update(digest);
-  }
-  return sha.hex();
+  return sha256_in_pieces(std::as_bytes(
+      std::span<const float>(host.data_ptr<float>(), static_cast<std::size_t>(host.numel()))));
 }
 
 }  // namespace winnow

@@ -71,9 +71,8 @@ struct State {
   std::int64_t bytes() const { return 4 * layout->total(); }
 };
 
-// A digest of the flat buffer's bytes: equal exactly when two states are equal bit for bit. It is
-// their SHA-256; of more than a MiB, the SHA-256 of the digests of each MiB, in hexadecimal, one
-// after the other, so that large models are hashed on all cores.
+// A digest of the flat buffer's bytes, sha256_in_pieces(): equal exactly when two states are equal
+// bit for bit.
 std::string hash(const State& state);
 
 }  // namespace winnow

@@ -2,20 +2,25 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
+#include <span>
+#include <tuple>
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
+#include "winnow/base/json.h"
+#include "winnow/base/sha256.h"
 #include "winnow/base/text.h"
-#include "winnow/model/safetensors.h"
 
 namespace winnow {
 namespace {
 
 constexpr const char* kMetadataKey = "winnow_checkpoint";
-constexpr int kVersion = 1;
+constexpr const char* kPartsKey = "winnow_parts";  // a line "HASH NAME" for each tensor
+constexpr const char* kSealKey = "winnow_sha256";  // over the two above
+constexpr std::int64_t kVersion = 2;               // 1 had a hash of the global model alone
 
 at::Tensor tensor_of(const Labels& labels) {
   at::Tensor tensor = at::empty({static_cast<std::int64_t>(labels.size())}, at::kLong);
@@ -24,8 +29,8 @@ at::Tensor tensor_of(const Labels& labels) {
 }
 
 Labels labels_of(const std::string& name, const at::Tensor& tensor) {
-  if (tensor.scalar_type() != at::kLong) {
-    throw Error(ErrorKind::data, fmt::format("tensor '{}' does not hold labels", name));
+  if (tensor.scalar_type() != at::kLong || tensor.dim() != 1) {
+    throw Error(ErrorKind::run, fmt::format("tensor {} does not hold labels", quoted_name(name)));
   }
   const auto* first = tensor.data_ptr<std::int64_t>();
   return {first, first + tensor.numel()};
@@ -39,10 +44,10 @@ Json to_json(const Traffic& traffic) {
           {"train_seconds", traffic.train_seconds}};
 }
 
-Traffic traffic_of(const Json& json) {
-  return {json.at("participations").get<std::int64_t>(), json.at("bytes_down").get<std::int64_t>(),
-          json.at("bytes_up").get<std::int64_t>(), json.at("client_steps").get<std::int64_t>(),
-          json.at("train_seconds").get<double>()};
+Traffic traffic_of(const CheckedJson& json) {
+  return {json.at("participations").count(), json.at("bytes_down").count(),
+          json.at("bytes_up").count(), json.at("client_steps").count(),
+          json.at("train_seconds").number(0.0)};
 }
 
 // Tensors are named method/NAME, client/ID/NAME, client/ID (the labels in use) and selected/ID.
@@ -66,20 +71,19 @@ void take_tensor(const std::string& name, const at::Tensor& tensor, Checkpoint& 
     checkpoint.method.tensors[name.substr(7)] = tensor;
     return;
   }
-  const bool is_selection = name.starts_with("selected/");
-  if (!is_selection && !name.starts_with("client/")) {
-    return;
-  }
   const std::vector<std::string> parts = split(name, '/');
-  std::int64_t id = -1;
-  std::from_chars(parts[1].data(), parts[1].data() + parts[1].size(), id);
-  const auto client = checkpoint.clients.find(id);
+  const bool is_selection = parts[0] == "selected" && parts.size() == 2;
+  auto client = checkpoint.clients.end();
+  if (is_selection || (parts[0] == "client" && parts.size() >= 2)) {
+    client = checkpoint.clients.find(saved_client(parts[1], "tensor " + quoted_name(name), {}));
+  }
   if (client == checkpoint.clients.end()) {
-    throw Error(ErrorKind::data, fmt::format("tensor '{}' belongs to no client", name));
+    throw Error(ErrorKind::run, fmt::format("tensor {} belongs to nobody", quoted_name(name)));
   }
   if (is_selection) {
-    const Labels places = labels_of(name, tensor);
-    client->second.selected.emplace(places.begin(), places.end());
+    const Labels marks = labels_of(name, tensor);
+    require_range(tensor, name, 0, 1);
+    client->second.selected.emplace(marks.begin(), marks.end());
   } else if (parts.size() == 2) {
     client->second.labels = labels_of(name, tensor);
   } else {
@@ -110,46 +114,106 @@ void remove_leftovers(const std::filesystem::path& folder) {
   }
 }
 
-Checkpoint decode(const TensorFile& file, const std::string& experiment_hash,
-                  const LayoutPtr& layout) {
-  const auto text = file.metadata.find(kMetadataKey);
-  if (text == file.metadata.end()) {
-    throw Error(ErrorKind::data, "it is not a checkpoint");
+const std::string& entry_of(const TensorFile& file, const char* key) {
+  const auto found = file.metadata.find(key);
+  if (found == file.metadata.end()) {
+    throw Error(ErrorKind::run, fmt::format("it has no {}", key));
   }
-  const Json json = Json::parse(text->second);
-  if (json.at("version") != kVersion) {
-    throw Error(ErrorKind::data, "it was written by another version of winnow");
+  return found->second;
+}
+
+Json metadata_of(const TensorFile& file) {
+  return parse_json(entry_of(file, kMetadataKey), "its metadata");
+}
+
+std::string seal_of(const TensorFile& file) {
+  return sha256_hex(entry_of(file, kMetadataKey) + "\n" + entry_of(file, kPartsKey));
+}
+
+// Of a tensor on the CPU: its name, type, shape and bytes.
+std::string part_hash(const std::string& name, const at::Tensor& tensor) {
+  Sha256 hash;
+  hash.update(fmt::format("{}\n{} {}\n", name, at::toString(tensor.scalar_type()),
+                          fmt::join(tensor.sizes(), " ")));
+  hash.update(
+      sha256_in_pieces({static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}));
+  return hash.hex();
+}
+
+void check_hashes(const TensorFile& file) {
+  if (entry_of(file, kSealKey) != seal_of(file)) {
+    throw Error(ErrorKind::run, "its metadata does not have the hash it was saved with");
   }
-  Checkpoint checkpoint;
-  checkpoint.experiment_hash = json.at("experiment").get<std::string>();
-  if (checkpoint.experiment_hash != experiment_hash) {
-    return checkpoint;  // the rest need not fit; the caller refuses it
-  }
-  checkpoint.rounds_done = json.at("rounds_done").get<std::int64_t>();
-  checkpoint.traffic = traffic_of(json.at("traffic"));
-  checkpoint.history = json.at("history");
-  checkpoint.events_size = json.at("events_size").get<std::uintmax_t>();
-  checkpoint.wall_seconds = json.at("wall_seconds").get<double>();
-  checkpoint.method.values = json.at("method");
-  for (const auto& [id, values] : json.at("clients").items()) {
-    checkpoint.clients[std::stoll(id)].archive.values = values;
+  constexpr std::size_t kDigits = 64;
+  std::map<std::string, std::string> saved;
+  for (const std::string& line : split(entry_of(file, kPartsKey), '\n')) {
+    if (line.size() > kDigits) {
+      saved[line.substr(kDigits + 1)] = line.substr(0, kDigits);
+    }
   }
   for (const auto& [name, tensor] : file.tensors) {
-    take_tensor(name, tensor, checkpoint);
+    const auto known = saved.find(name);
+    if (known == saved.end() || known->second != part_hash(name, tensor)) {
+      throw Error(ErrorKind::run, fmt::format("part {} does not have the hash it was saved with",
+                                              quoted_name(name)));
+    }
+    saved.erase(known);
+  }
+  if (!saved.empty()) {
+    throw Error(ErrorKind::run,
+                fmt::format("part {} is missing", quoted_name(saved.begin()->first)));
+  }
+}
+
+const Json& table(const CheckedJson& value) {
+  std::ignore = value.members();
+  return value.json();
+}
+
+Checkpoint decode(const TensorFile& file, const CheckedJson& json, const LayoutPtr& layout) {
+  Checkpoint checkpoint;
+  checkpoint.experiment_hash = json.at("experiment").text();
+  checkpoint.rounds_done = json.at("rounds_done").count();
+  checkpoint.traffic = traffic_of(json.at("traffic"));
+  std::ignore = json.at("history").elements();
+  checkpoint.history = json.at("history").json();
+  checkpoint.events_size = static_cast<std::uintmax_t>(json.at("events_size").count());
+  checkpoint.wall_seconds = json.at("wall_seconds").number(0.0);
+  checkpoint.method.values = table(json.at("method"));
+  for (const auto& [id, values] : json.at("clients").members()) {
+    checkpoint.clients[saved_client(id, values.name(), {})].archive.values = table(values);
   }
   const auto global = file.tensors.find("global");
   if (global == file.tensors.end() || global->second.numel() != layout->total() ||
       global->second.dim() != 1 || global->second.scalar_type() != at::kFloat) {
-    throw Error(ErrorKind::data, "its model does not fit the experiment's");
+    throw Error(ErrorKind::run, "its model does not fit the experiment's");
   }
   checkpoint.global = {layout, global->second};
-  if (hash(checkpoint.global) != json.at("global_hash").get<std::string>()) {
-    throw Error(ErrorKind::data, "its model does not have the hash it was saved with");
+  for (const auto& [name, tensor] : file.tensors) {
+    if (name != "global") {
+      take_tensor(name, tensor, checkpoint);
+    }
   }
   return checkpoint;
 }
 
 }  // namespace
+
+Error damaged_checkpoint(const std::filesystem::path& path, const std::string& why) {
+  return {ErrorKind::run, fmt::format("checkpoint {} is damaged: {}", path.string(), why),
+          "delete the file to resume from an earlier checkpoint, or from the beginning where there "
+          "is none"};
+}
+
+void seal_checkpoint(TensorFile& file) {
+  std::string& parts = file.metadata[kPartsKey];
+  parts.clear();
+  for (auto& [name, tensor] : file.tensors) {
+    tensor = tensor.cpu().contiguous();
+    parts += fmt::format("{} {}\n", part_hash(name, tensor), name);
+  }
+  file.metadata[kSealKey] = seal_of(file);
+}
 
 void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
   TensorFile file;
@@ -164,7 +228,6 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
   const Json json{{"version", kVersion},
                   {"experiment", checkpoint.experiment_hash},
                   {"rounds_done", checkpoint.rounds_done},
-                  {"global_hash", hash(checkpoint.global)},
                   {"traffic", to_json(checkpoint.traffic)},
                   {"history", checkpoint.history},
                   {"events_size", checkpoint.events_size},
@@ -172,6 +235,7 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
                   {"method", checkpoint.method.values},
                   {"clients", clients}};
   file.metadata[kMetadataKey] = json.dump();
+  seal_checkpoint(file);
 
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
@@ -194,18 +258,31 @@ std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
     return std::nullopt;
   }
   const std::filesystem::path& path = files.back();
-  Checkpoint checkpoint;
-  try {
-    checkpoint = decode(load_tensors(path), experiment_hash, layout);
-  } catch (const std::exception& error) {
-    throw Error(ErrorKind::run, fmt::format("checkpoint {}: {}", path.string(), error.what()),
-                "delete the file to start the run from its beginning");
+  const auto or_damaged = [&path](const auto& read) {
+    try {
+      return read();
+    } catch (const Error& error) {
+      throw damaged_checkpoint(path, error.what());
+    }
+  };
+  const TensorFile file = or_damaged([&] { return decode_tensors(read_file(path), "the file"); });
+  const Json json = or_damaged([&] { return metadata_of(file); });
+  const CheckedJson metadata(json, "");
+  if (or_damaged([&] { return metadata.at("version").count(); }) != kVersion) {
+    throw Error(
+        ErrorKind::run,
+        fmt::format("checkpoint {} was written by another version of winnow", path.string()),
+        "resume the run with the version that started it, or delete the file to start from "
+        "the beginning");
   }
-  if (checkpoint.experiment_hash != experiment_hash) {
+  or_damaged([&] { check_hashes(file); });
+  if (or_damaged([&] { return metadata.at("experiment").text(); }) != experiment_hash) {
     throw Error(ErrorKind::run,
                 fmt::format("checkpoint {} was made under another experiment", path.string()),
                 "restore the run's experiment.toml, or start a new run with --out");
   }
+  Checkpoint checkpoint = or_damaged([&] { return decode(file, metadata, layout); });
+  checkpoint.path = path;
   return checkpoint;
 }
 

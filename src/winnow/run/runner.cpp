@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <functional>
 
 #include "winnow/base/arithmetic.h"
@@ -125,7 +129,7 @@ class Recorder {
     const auto checkpoint = load_checkpoint(directory / "checkpoint", session.experiment().hash(),
                                             session.engine().layout());
     if (checkpoint) {
-      session.restore(*checkpoint);
+      restore(*checkpoint, session);
       keep = checkpoint->events_size;
       check_events(keep);
     }
@@ -207,6 +211,14 @@ class Recorder {
   }
 
  private:
+  static void restore(const Checkpoint& checkpoint, Session& session) {
+    try {
+      session.restore(checkpoint);
+    } catch (const Error& error) {
+      throw damaged_checkpoint(checkpoint.path, error.what());
+    }
+  }
+
   void event(const Json& json) { events_->write_line(json.dump()); }
 
   // What is written under the directory's name must not end up in a new one.
@@ -233,30 +245,41 @@ class Recorder {
     std::error_code failed;
     const std::uintmax_t size = fs::file_size(path, failed);
     if (failed || size < expected) {
-      throw Error(
-          ErrorKind::run,
-          fmt::format("{} {}, but the checkpoint was made after {} bytes of it", path.string(),
-                      failed ? "is missing" : fmt::format("has {} bytes", size), expected),
-          fmt::format("restore it, or delete {} to start the run from its beginning",
-                      (directory_ / "checkpoint").string()));
+      refuse_events(fmt::format("{}, but the checkpoint was made after {} bytes of it",
+                                failed ? "is missing" : fmt::format("has {} bytes", size),
+                                expected));
     }
   }
 
-  // The rounds of the log up to the checkpoint.
+  [[noreturn]] void refuse_events(const std::string& why) const {
+    throw Error(ErrorKind::run, fmt::format("{} {}", (directory_ / "events.jsonl").string(), why),
+                fmt::format("restore it, or delete {} to start the run from its beginning",
+                            (directory_ / "checkpoint").string()));
+  }
+
+  // The rounds of the log up to the checkpoint, which must be those of its history.
   std::vector<Json> read_kept_rounds(std::uintmax_t keep) const {
-    std::vector<Json> rounds;
-    if (keep == 0) {
-      return rounds;
-    }
     const fs::path path = directory_ / "events.jsonl";
-    for_each_event(path, read_file(path).substr(0, keep), [&](const Json& event) {
+    const std::string log = keep > 0 ? read_file(path).substr(0, keep) : "";
+    if (!log.empty() && log.back() != '\n') {
+      refuse_events(
+          fmt::format("has no end of a line after the {} bytes that the checkpoint was "
+                      "made after",
+                      keep));
+    }
+    std::vector<Json> rounds;
+    std::vector<std::string> hashes;
+    for_each_event(path, log, [&](const Json& event) {
       if (event.at("event") == "round") {
-        RoundRecord::from_json(event);  // throws for what is not one
+        hashes.push_back(RoundRecord::from_json(event).hash);
         rounds.push_back(event);
       } else if (event.at("event") == "started") {
         check_weights(event, session_);
       }
     });
+    if (!std::ranges::equal(hashes, session_.history(), {}, {}, &RoundRecord::hash)) {
+      refuse_events("does not hold the rounds of the checkpoint");
+    }
     return rounds;
   }
 

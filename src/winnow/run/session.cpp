@@ -72,6 +72,36 @@ std::unique_ptr<LocalEngine> make_engine(const Experiment& experiment, const Wor
                                        stop);
 }
 
+// The rounds of a checkpoint, which may be forged: they count up from 1, and so do their totals.
+History history_of(const Json& saved) {
+  History history;
+  Traffic before;
+  for (const CheckedJson& record : CheckedJson(saved, "history").elements()) {
+    const auto number = static_cast<std::int64_t>(history.size()) + 1;
+    record.at("round").whole(number, number);
+    for (const char* share : {"accuracy", "label_precision", "label_recall"}) {
+      if (const auto value = record.find(share); value && !value->is_null()) {
+        value->number(0.0, 1.0);
+      }
+    }
+    if (const auto loss = record.find("loss"); loss && !loss->is_null()) {
+      loss->number();
+    }
+    for (const auto& [name, least] : {std::pair{"participations", before.participations},
+                                      {"bytes_up", before.bytes_up},
+                                      {"bytes_down", before.bytes_down},
+                                      {"client_steps", before.client_steps}}) {
+      record.at(name).whole(least, CheckedJson::kMost);
+    }
+    record.at("train_seconds").number(0.0);
+    record.at("seconds").number(0.0);
+    record.at("hash").text();
+    history.push_back(RoundRecord::from_json(record.json()));
+    before = history.back().traffic;
+  }
+  return history;
+}
+
 }  // namespace
 
 std::string precision_name(Precision precision) {
@@ -278,15 +308,59 @@ Checkpoint Session::checkpoint() const {
   return checkpoint;
 }
 
+Bounds Session::bounds() const {
+  Bounds bounds{.classes = setting_.classes, .layout = setting_.layout};
+  for (std::int64_t client = 0; client < engine_->size(); ++client) {
+    bounds.samples.push_back(engine_->samples(client));
+  }
+  const Slot* head = setting_.layout->find(engine_->head_name() + ".weight");
+  if (head != nullptr && head->shape.size() == 2) {
+    bounds.features = head->shape[1];
+  }
+  return bounds;
+}
+
+void Session::check_restored() const {
+  const Traffic last = history_.empty() ? Traffic() : history_.back().traffic;
+  const Traffic& now = engine_->traffic();
+  if (last.participations != now.participations || last.bytes_down != now.bytes_down ||
+      last.bytes_up != now.bytes_up || last.client_steps != now.client_steps) {
+    throw Error(ErrorKind::run, "traffic is not what it was after the last round of the history");
+  }
+  if (history_.empty()) {
+    return;
+  }
+  if (measured() != Measured::global) {
+    const std::map<std::int64_t, State> models = engine_->own_models();
+    for (const std::int64_t client : clients_with_samples(*engine_)) {
+      if (!models.contains(client)) {
+        throw Error(ErrorKind::run, fmt::format("client {} has no model", client));
+      }
+    }
+  }
+  if (model_hash() != history_.back().hash) {
+    throw Error(ErrorKind::run,
+                fmt::format("the model is not the one of round {}", history_.back().round));
+  }
+}
+
 void Session::restore(const Checkpoint& checkpoint) {
+  History history = history_of(checkpoint.history);
+  if (checkpoint.rounds_done != static_cast<std::int64_t>(history.size()) ||
+      checkpoint.rounds_done > rounds_) {
+    throw Error(ErrorKind::run,
+                fmt::format("rounds_done = {}: there are {} rounds in the history, and {} in the "
+                            "experiment",
+                            checkpoint.rounds_done, history.size(), rounds_));
+  }
   global_ = checkpoint.global.to(engine_->device());
-  method_->load(checkpoint.method);
+  Archive saved = checkpoint.method;
+  saved.bounds = bounds();
+  method_->load(saved);
   engine_->restore(checkpoint.clients);
   engine_->restore(checkpoint.traffic);
-  history_.clear();
-  for (const Json& record : checkpoint.history) {
-    history_.push_back(RoundRecord::from_json(record));
-  }
+  history_ = std::move(history);
+  check_restored();
   seconds_before_ = checkpoint.wall_seconds;
   started_ = std::chrono::steady_clock::now();
 }

@@ -55,6 +55,8 @@ class Session {
 
   // The run as of the last finished round.
   Checkpoint checkpoint() const;
+  // Throws Error(kind run) where the checkpoint does not fit the run; the session is then of no
+  // more use.
   void restore(const Checkpoint& checkpoint);
 
   const Experiment& experiment() const { return experiment_; }
@@ -78,6 +80,9 @@ class Session {
  private:
   // The measured models on the test set.
   Score evaluate();
+  // What a checkpoint's parts have to fit.
+  Bounds bounds() const;
+  void check_restored() const;
 
   Experiment experiment_;
   Setting setting_;

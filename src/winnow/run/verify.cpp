@@ -21,6 +21,11 @@ Verification verify_run(const std::filesystem::path& directory, const Registry& 
   const auto available = static_cast<std::int64_t>(logged.size());
   const std::int64_t total = rounds > 0 ? std::min(rounds, available) : available;
   Session session(experiment, registry, runtime, stop);
+  if (available > session.rounds()) {
+    throw Error(ErrorKind::run,
+                fmt::format("{} logs {} rounds, but its experiment has {}",
+                            (directory / "events.jsonl").string(), available, session.rounds()));
+  }
   Verification result;
   for (std::int64_t round = 0; round < total; ++round) {
     const RoundRecord record = session.play().record;

@@ -105,7 +105,8 @@ TEST(NcsLedger, OfNobodyOrOfMoreThanThereAre) {
 
 TEST(NcsLedger, ReadsWhatItWrote) {
   const NcsLedger ledger = script();
-  const NcsLedger copy = NcsLedger::from_json(Json::parse(ledger.to_json().dump()));
+  const Json saved = Json::parse(ledger.to_json().dump());
+  const NcsLedger copy = NcsLedger::from_json({saved, "ledger"}, {});
   EXPECT_EQ(copy.to_json(), ledger.to_json());
   EXPECT_EQ(copy.worst(kSix, 6, NcsTie::ratio), ledger.worst(kSix, 6, NcsTie::ratio));
   EXPECT_EQ(copy.accuracies(), ledger.accuracies());

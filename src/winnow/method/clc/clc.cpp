@@ -182,19 +182,11 @@ Findings Clc::findings() const {
 }
 
 void Clc::save(Archive& archive) const {
-  Json shares = Json::object();
-  for (const auto& [client, share] : held_out_) {
-    shares[fmt::format("{}", client)] = share;
-  }
-  archive.values[kHeldOut] = std::move(shares);
+  archive.values[kHeldOut] = save_by_client(held_out_);
 }
 
 void Clc::load(const Archive& archive) {
-  held_out_.clear();
-  const Json shares = archive.values.value(kHeldOut, Json::object());
-  for (const auto& [client, share] : shares.items()) {
-    held_out_[std::stoll(client)] = share.get<double>();
-  }
+  held_out_ = read_numbers(archive.find(kHeldOut), archive.bounds, 0.0, 1.0);
 }
 
 MethodInfo clc_info() {

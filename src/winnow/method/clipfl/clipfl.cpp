@@ -22,6 +22,7 @@ class ClipFLClient : public ClientSide {
   Message handle(const Message& task, ClientContext& context) const override {
     return task.kind() == "dismiss" ? Message("dismissed") : base_->handle(task, context);
   }
+  void check_memory(ClientContext& context) const override { base_->check_memory(context); }
 
  private:
   std::unique_ptr<ClientSide> base_;
@@ -207,13 +208,13 @@ void ClipFL::load(const Archive& archive) {
   base_.load(archive);
   ledger_ = {};
   pruned_.reset();
-  const auto state = archive.values.find(kState);
-  if (state == archive.values.end()) {
+  const auto state = archive.find(kState);
+  if (!state) {
     return;
   }
-  ledger_ = NcsLedger::from_json(state->at("ledger"));
-  if (state->contains("pruned")) {
-    pruned_ = state->at("pruned").get<std::set<std::int64_t>>();
+  ledger_ = NcsLedger::from_json(state->at("ledger"), archive.bounds);
+  if (const auto pruned = state->find("pruned")) {
+    pruned_ = read_clients(pruned, archive.bounds);
   }
 }
 

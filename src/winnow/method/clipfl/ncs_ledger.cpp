@@ -88,23 +88,26 @@ std::map<std::int64_t, double> NcsLedger::accuracies() const {
 }
 
 Json NcsLedger::to_json() const {
-  Json json = Json::object();
+  std::map<std::int64_t, Json> saved;
   for (const auto& [client, record] : records_) {
-    json[std::to_string(client)] = {{"ncs", record.ncs},
-                                    {"sampled", record.sampled},
-                                    {"judged", record.judged},
-                                    {"accuracy_sum", record.accuracy_sum}};
+    saved[client] = {{"ncs", record.ncs},
+                     {"sampled", record.sampled},
+                     {"judged", record.judged},
+                     {"accuracy_sum", record.accuracy_sum}};
   }
-  return json;
+  return save_by_client(saved);
 }
 
-NcsLedger NcsLedger::from_json(const Json& json) {
+NcsLedger NcsLedger::from_json(const CheckedJson& saved, const Bounds& bounds) {
   NcsLedger ledger;
-  for (const auto& [client, record] : json.items()) {
-    ledger.records_[std::stoll(client)] = {
-        record.at("ncs").get<std::int64_t>(), record.at("sampled").get<std::int64_t>(),
-        record.at("judged").get<std::int64_t>(), record.at("accuracy_sum").get<double>()};
-  }
+  ledger.records_ = read_by_client(saved, bounds, [](const CheckedJson& each) {
+    Record record;
+    record.sampled = each.at("sampled").count();
+    record.ncs = each.at("ncs").whole(0, record.sampled);
+    record.judged = each.at("judged").whole(0, record.sampled);
+    record.accuracy_sum = each.at("accuracy_sum").number(0.0, static_cast<double>(record.judged));
+    return record;
+  });
   return ledger;
 }
 

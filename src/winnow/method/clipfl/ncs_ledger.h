@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "winnow/base/params.h"
+#include "winnow/federation/archive.h"
 
 namespace winnow {
 
@@ -53,7 +53,8 @@ class NcsLedger {
   std::map<std::int64_t, double> accuracies() const;
 
   Json to_json() const;
-  static NcsLedger from_json(const Json& json);
+  // What to_json() made; throws Error(kind run) for what cannot be a ledger.
+  static NcsLedger from_json(const CheckedJson& saved, const Bounds& bounds);
 
  private:
   struct Record {

@@ -41,8 +41,7 @@ void FedAvgM::save(Archive& archive) const {
 }
 
 void FedAvgM::load(const Archive& archive) {
-  const auto saved = archive.tensors.find(kVelocity);
-  velocity_ = saved == archive.tensors.end() ? at::Tensor() : saved->second;
+  velocity_ = archive.parameters(kVelocity, at::kDouble);
 }
 
 MethodInfo fedavgm_info() {

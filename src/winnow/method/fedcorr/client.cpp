@@ -79,6 +79,15 @@ Message Client::handle(const Message& task, ClientContext& context) const {
   return base_->handle(task, context);
 }
 
+void Client::check_memory(ClientContext& context) const {
+  const Archive& archive = context.memory().archive;
+  archive.tensor("losses", at::kFloat, {context.size()});
+  if (const auto estimate = archive.find("muhat")) {
+    estimate->number(0.0, 1.0);
+  }
+  base_->check_memory(context);
+}
+
 Message Client::train_stage1(const Message& task, ClientContext& context) const {
   const LocalRule rule = stage1_rule(options_, estimate_in(context.memory()));
   TrainOutcome outcome = context.train(task.get<State>("model"), round_of(task), rule);

@@ -20,6 +20,7 @@ class Client final : public ClientSide {
   Client(Options options, std::unique_ptr<ClientSide> base);
 
   Message handle(const Message& task, ClientContext& context) const override;
+  void check_memory(ClientContext& context) const override;
 
  private:
   Message train_stage1(const Message& task, ClientContext& context) const;

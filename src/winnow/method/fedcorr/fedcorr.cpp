@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -20,25 +21,6 @@ namespace {
 std::string stage_text(const fedcorr::Step& step) {
   return step.stage == 1 ? fmt::format("1 iteration {}", step.iteration + 1)
                          : fmt::format("{}", step.stage);
-}
-
-template <typename T>
-Json by_name(const std::map<std::int64_t, T>& values) {
-  Json named = Json::object();
-  for (const auto& [client, value] : values) {
-    named[fmt::format("{}", client)] = value;
-  }
-  return named;
-}
-
-template <typename T>
-std::map<std::int64_t, T> by_client(const Archive& archive, const char* name) {
-  std::map<std::int64_t, T> values;
-  const Json named = archive.values.value(name, Json::object());
-  for (const auto& [client, value] : named.items()) {
-    values[std::stoll(client)] = value.template get<T>();
-  }
-  return values;
 }
 
 double checked_estimate(std::int64_t client, const Message& reply) {
@@ -252,23 +234,37 @@ void FedCorr::save(Archive& archive) const {
     sums[client] = trail.sum;
     seen[client] = trail.seen;
   }
-  archive.values["turn_lids"] = by_name(turn_lids_);
-  archive.values["lid_sums"] = by_name(sums);
-  archive.values["lid_seen"] = by_name(seen);
-  archive.values["estimates"] = by_name(estimates_);
+  archive.values["turn_lids"] = save_by_client(turn_lids_);
+  archive.values["lid_sums"] = save_by_client(sums);
+  archive.values["lid_seen"] = save_by_client(seen);
+  archive.values["estimates"] = save_by_client(estimates_);
   archive.values["noisy"] = noisy_;
   base_.save(archive);
 }
 
 void FedCorr::load(const Archive& archive) {
-  turn_lids_ = by_client<double>(archive, "turn_lids");
+  const Bounds& bounds = archive.bounds;
+  turn_lids_ = read_numbers(archive.find("turn_lids"), bounds);
   trails_.clear();
-  const auto seen = by_client<std::int64_t>(archive, "lid_seen");
-  for (const auto& [client, sum] : by_client<double>(archive, "lid_sums")) {
-    trails_[client] = {sum, seen.at(client)};
+  const auto sums = read_numbers(archive.find("lid_sums"), bounds);
+  const auto seen = read_by_client(archive.find("lid_seen"), bounds, [](const CheckedJson& times) {
+    return times.whole(1, CheckedJson::kMost);
+  });
+  for (const auto& [client, sum] : sums) {
+    const auto times = seen.find(client);
+    if (times == seen.end() || seen.size() != sums.size()) {
+      throw Error(ErrorKind::run, "lid_sums and lid_seen are not of the same clients");
+    }
+    trails_[client] = {sum, times->second};
   }
-  estimates_ = by_client<double>(archive, "estimates");
-  noisy_ = archive.values.value("noisy", std::vector<std::int64_t>{});
+  estimates_ = read_numbers(archive.find("estimates"), bounds, 0.0, 1.0);
+  const std::set<std::int64_t> noisy = read_clients(archive.find("noisy"), bounds);
+  for (const std::int64_t client : noisy) {
+    if (!estimates_.contains(client)) {
+      throw Error(ErrorKind::run, fmt::format("noisy: client {} has no estimate", client));
+    }
+  }
+  noisy_.assign(noisy.begin(), noisy.end());
   base_.load(archive);
 }
 

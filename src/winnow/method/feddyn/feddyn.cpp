@@ -36,6 +36,10 @@ class DynClient : public ClientSide {
     return train_done(std::move(outcome.state), context);
   }
 
+  void check_memory(ClientContext& context) const override {
+    context.memory().archive.tensor(kGradient, at::kFloat, {context.lane().layout()->parameters()});
+  }
+
  private:
   double alpha_;
 };
@@ -105,9 +109,9 @@ void FedDyn::save(Archive& archive) const {
 }
 
 void FedDyn::load(const Archive& archive) {
-  const auto saved = archive.tensors.find(kCorrection);
-  h_ = saved == archive.tensors.end() ? at::Tensor() : saved->second;
-  federation_ = archive.values.value(kDynFederation, std::int64_t{0});
+  h_ = archive.parameters(kCorrection, at::kDouble);
+  const auto federation = archive.find(kDynFederation);
+  federation_ = federation ? federation->count() : 0;
 }
 
 MethodInfo feddyn_info() {

@@ -272,32 +272,32 @@ bool FedNCL::suspects(std::int64_t client, const History& history) const {
 }
 
 void FedNCL::save(Archive& archive) const {
-  Json clients = Json::object();
+  std::map<std::int64_t, Json> clients;
   for (const auto& [client, history] : history_) {
-    clients[std::to_string(client)] = {{"flags", history.all.flags},
-                                       {"rounds", history.all.rounds},
-                                       {"early_flags", history.early.flags},
-                                       {"early_rounds", history.early.rounds},
-                                       {"reliability", history.reliability}};
+    clients[client] = {{"flags", history.all.flags},
+                       {"rounds", history.all.rounds},
+                       {"early_flags", history.early.flags},
+                       {"early_rounds", history.early.rounds},
+                       {"reliability", history.reliability}};
   }
-  archive.values["clients"] = std::move(clients);
+  archive.values["clients"] = save_by_client(clients);
   archive.values["correcting"] = correcting_;
   archive.values["rounds"] = rounds_;
 }
 
 void FedNCL::load(const Archive& archive) {
-  history_.clear();
-  correcting_.clear();
-  const Json clients = archive.values.value("clients", Json::object());
-  for (const auto& [client, saved] : clients.items()) {
-    history_[std::stoll(client)] = {
-        .all = {saved.at("flags").get<std::int64_t>(), saved.at("rounds").get<std::int64_t>()},
-        .early = {saved.at("early_flags").get<std::int64_t>(),
-                  saved.at("early_rounds").get<std::int64_t>()},
-        .reliability = saved.at("reliability").get<double>()};
-  }
-  correcting_ = archive.values.value("correcting", std::set<std::int64_t>());
-  rounds_ = archive.values.value("rounds", std::int64_t{0});
+  history_ = read_by_client(archive.find("clients"), archive.bounds, [](const CheckedJson& saved) {
+    History history;
+    history.all.rounds = saved.at("rounds").whole(1, CheckedJson::kMost);
+    history.all.flags = saved.at("flags").whole(0, history.all.rounds);
+    history.early.rounds = saved.at("early_rounds").whole(0, history.all.rounds);
+    history.early.flags = saved.at("early_flags").whole(0, history.early.rounds);
+    history.reliability = saved.at("reliability").number();
+    return history;
+  });
+  correcting_ = read_clients(archive.find("correcting"), archive.bounds);
+  const auto rounds = archive.find("rounds");
+  rounds_ = rounds ? rounds->count() : 0;
 }
 
 MethodInfo fedncl_info() {

@@ -167,9 +167,9 @@ void FedNova::save(Archive& archive) const {
 }
 
 void FedNova::load(const Archive& archive) {
-  const auto saved = archive.tensors.find(kVelocity);
-  velocity_ = saved == archive.tensors.end() ? at::Tensor() : saved->second;
-  velocity_round_ = archive.values.value(kRound, std::int64_t{0});
+  velocity_ = archive.parameters(kVelocity, at::kDouble);
+  const auto round = archive.find(kRound);
+  velocity_round_ = round ? round->count() : 0;
 }
 
 MethodInfo fednova_info() {

@@ -294,11 +294,7 @@ Findings FedNS::findings() const {
 
 void FedNS::save(Archive& archive) const {
   base_.save(archive);
-  Json scores = Json::object();
-  for (const auto& [client, score] : scores_) {
-    scores[std::to_string(client)] = score ? Json(*score) : Json(nullptr);
-  }
-  archive.values["scores"] = std::move(scores);
+  archive.values["scores"] = save_by_client(scores_);
   archive.values["noisy"] = noisy_;
   archive.values["open"] = open_;
   archive.values["sifted"] = sifted_;
@@ -306,15 +302,12 @@ void FedNS::save(Archive& archive) const {
 
 void FedNS::load(const Archive& archive) {
   base_.load(archive);
-  scores_.clear();
-  const Json scores = archive.values.value("scores", Json::object());
-  for (const auto& [client, score] : scores.items()) {
-    scores_[std::stoll(client)] =
-        score.is_null() ? std::nullopt : std::optional(score.get<double>());
-  }
-  noisy_ = archive.values.value("noisy", std::set<std::int64_t>());
-  open_ = archive.values.value("open", true);
-  sifted_ = archive.values.value("sifted", false);
+  scores_ = read_known_numbers(archive.find("scores"), archive.bounds);
+  noisy_ = read_clients(archive.find("noisy"), archive.bounds);
+  const auto open = archive.find("open");
+  open_ = open ? open->truth() : true;
+  const auto sifted = archive.find("sifted");
+  sifted_ = sifted ? sifted->truth() : false;
 }
 
 MethodInfo fedns_info() {

@@ -17,6 +17,7 @@ class ScoringClient final : public ClientSide {
   ScoringClient(std::unique_ptr<ClientSide> base, ScoreRule rule, bool send_norms);
 
   Message handle(const Message& task, ClientContext& context) const override;
+  void check_memory(ClientContext& context) const override { base_->check_memory(context); }
 
  private:
   std::unique_ptr<ClientSide> base_;

@@ -1,9 +1,11 @@
 #include "winnow/method/fedopt/fedopt.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <cmath>
 
+#include "winnow/base/error.h"
 #include "winnow/base/math.h"
 
 namespace winnow {
@@ -99,10 +101,13 @@ void FedOpt::save(Archive& archive) const {
 }
 
 void FedOpt::load(const Archive& archive) {
-  const bool saved = archive.tensors.contains(kM);
-  m_ = saved ? archive.tensors.at(kM) : at::Tensor();
-  v_ = saved ? archive.tensors.at(kV) : at::Tensor();
-  steps_ = saved ? archive.values.at(kSteps).get<std::int64_t>() : 0;
+  m_ = archive.parameters(kM, at::kDouble);
+  v_ = archive.parameters(kV, at::kDouble);
+  const auto steps = archive.find(kSteps);
+  steps_ = steps ? steps->count() : 0;
+  if (m_.defined() != v_.defined() || m_.defined() != steps.has_value()) {
+    throw Error(ErrorKind::run, fmt::format("{}, {} and {} do not come together", kM, kV, kSteps));
+  }
 }
 
 MethodInfo fedadam_info() {

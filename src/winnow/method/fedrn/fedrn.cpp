@@ -233,27 +233,44 @@ void FedRN::save(Archive& archive) const {
     return;
   }
   models_->save(archive, kModelPrefix);
-  Json expertise = Json::object();
+  std::map<std::int64_t, double> expertise;
   std::vector<at::Tensor> rows;
   for (const auto& [client, profile] : profiles_) {
-    expertise[std::to_string(client)] = profile.expertise;
+    expertise[client] = profile.expertise;
     rows.push_back(at::tensor(profile.output));
   }
-  archive.values[kExpertise] = expertise;
+  archive.values[kExpertise] = save_by_client(expertise);
   archive.tensors[kOutputs] = at::stack(rows);  // in the order of `expertise`
 }
 
 void FedRN::load(const Archive& archive) {
   models_.emplace(store_options()).load(archive, kModelPrefix);
   profiles_.clear();
-  if (!archive.values.contains(kExpertise)) {
+  const auto expertise = read_numbers(archive.find(kExpertise), archive.bounds, 0.0, 1.0);
+  if (expertise.empty() && models_->clients().empty()) {
     return;
   }
-  const at::Tensor outputs = archive.tensors.at(kOutputs).contiguous();
-  const float* row = outputs.data_ptr<float>();
-  for (const auto& [client, expertise] : archive.values.at(kExpertise).items()) {
-    profiles_[std::stoll(client)] = {expertise.get<double>(), {row, row + outputs.size(1)}};
-    row += outputs.size(1);
+  const auto found = archive.tensors.find(kOutputs);
+  if (found == archive.tensors.end() || found->second.dim() != 2) {
+    throw Error(ErrorKind::run, fmt::format("tensor '{}' is missing or not a table", kOutputs));
+  }
+  const std::int64_t width =
+      archive.bounds.classes > 0 ? archive.bounds.classes : found->second.size(1);
+  const at::Tensor rows =
+      archive.tensor(kOutputs, at::kFloat, {static_cast<std::int64_t>(expertise.size()), width})
+          .contiguous();
+  const float* row = rows.data_ptr<float>();
+  for (const auto& [client, accuracy] : expertise) {
+    profiles_[client] = {accuracy, {row, row + width}};
+    row += width;
+  }
+  std::vector<std::int64_t> known;
+  for (const auto& [client, profile] : profiles_) {
+    known.push_back(client);
+  }
+  if (known != models_->clients()) {
+    throw Error(ErrorKind::run,
+                fmt::format("{} is of other clients than the stored models", kExpertise));
   }
 }
 

@@ -68,6 +68,10 @@ Message FedRNClient::handle(const Message& task, ClientContext& context) const {
   return report(local, round, context);
 }
 
+void FedRNClient::check_memory(ClientContext& context) const {
+  context.memory().archive.tensor(kLocal, at::kFloat, {context.lane().layout()->total()});
+}
+
 std::vector<bool> FedRNClient::find_clean(const Message& task, std::int64_t round,
                                           ClientContext& context) const {
   const auto& neighbours = task.get<std::vector<State>>("neighbours");

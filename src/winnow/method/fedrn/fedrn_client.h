@@ -37,6 +37,7 @@ class FedRNClient final : public ClientSide {
   explicit FedRNClient(FedRNClientOptions options) : options_(std::move(options)) {}
 
   Message handle(const Message& task, ClientContext& context) const override;
+  void check_memory(ClientContext& context) const override;
 
  private:
   // The samples that the client and its neighbours hold to be clean.

@@ -1,7 +1,5 @@
 #include "winnow/method/focus/focus.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -37,23 +35,6 @@ class FocusClient : public ClientSide {
 
 bool is_loss(double value) {
   return std::isfinite(value) && value >= 0.0;
-}
-
-Json by_name(const std::map<std::int64_t, double>& values) {
-  Json named = Json::object();
-  for (const auto& [client, value] : values) {
-    named[fmt::format("{}", client)] = value;
-  }
-  return named;
-}
-
-std::map<std::int64_t, double> by_client(const Archive& archive, const char* name) {
-  std::map<std::int64_t, double> values;
-  const Json named = archive.values.value(name, Json::object());
-  for (const auto& [client, value] : named.items()) {
-    values[std::stoll(client)] = value.get<double>();
-  }
-  return values;
 }
 
 }  // namespace
@@ -184,13 +165,13 @@ Findings Focus::findings() const {
 }
 
 void Focus::save(Archive& archive) const {
-  archive.values[kMutual] = by_name(mutual_);
-  archive.values[kCredibility] = by_name(credibility_);
+  archive.values[kMutual] = save_by_client(mutual_);
+  archive.values[kCredibility] = save_by_client(credibility_);
 }
 
 void Focus::load(const Archive& archive) {
-  mutual_ = by_client(archive, kMutual);
-  credibility_ = by_client(archive, kCredibility);
+  mutual_ = read_numbers(archive.find(kMutual), archive.bounds, 0.0);
+  credibility_ = read_numbers(archive.find(kCredibility), archive.bounds, 0.0, 1.0);
 }
 
 MethodInfo focus_info() {

@@ -29,6 +29,16 @@ class JointClient final : public ClientSide {
     return train_done(context.size() == 0 ? start.clone() : train(start, round, context), context);
   }
 
+  void check_memory(ClientContext& context) const override {
+    const Archive& archive = context.memory().archive;
+    const std::int64_t classes = context.lane().classes();
+    archive.tensor(kRing, at::kFloat, {context.size(), options_.history, classes});
+    archive.tensor(kSoft, at::kFloat, {context.size(), classes});
+    if (const auto recorded = archive.find(kRecorded)) {
+      recorded->count();
+    }
+  }
+
  private:
   State train(const State& start, std::int64_t round, ClientContext& context) const {
     const bool warm = round < options_.warmup;

@@ -25,6 +25,10 @@ class MoonClient final : public ClientSide {
     return train_done(std::move(trained), context);
   }
 
+  void check_memory(ClientContext& context) const override {
+    context.memory().archive.tensor(kPrevious, at::kFloat, {context.lane().layout()->total()});
+  }
+
  private:
   State train(const State& received, std::int64_t round, ClientContext& context) const {
     auto& tensors = context.memory().archive.tensors;

@@ -241,29 +241,17 @@ Findings PowerOfChoice::findings() const {
 }
 
 void PowerOfChoice::save(Archive& archive) const {
-  Json losses = Json::object();
-  for (const auto& [client, loss] : losses_) {
-    losses[std::to_string(client)] = loss ? Json(*loss) : Json(nullptr);
-  }
-  Json times = Json::object();
-  for (const auto& [client, chosen] : times_chosen_) {
-    times[std::to_string(client)] = chosen;
-  }
-  archive.values[kState] = {{"losses", std::move(losses)}, {"times_chosen", std::move(times)}};
+  archive.values[kState] = {{"losses", save_by_client(losses_)},
+                            {"times_chosen", save_by_client(times_chosen_)}};
 }
 
 void PowerOfChoice::load(const Archive& archive) {
   losses_.clear();
   times_chosen_.clear();
-  const auto state = archive.values.find(kState);
-  if (state == archive.values.end()) {
-    return;
-  }
-  for (const auto& [client, loss] : state->at("losses").items()) {
-    losses_[std::stoll(client)] = loss.is_null() ? std::nullopt : KnownLoss(loss.get<double>());
-  }
-  for (const auto& [client, times] : state->at("times_chosen").items()) {
-    times_chosen_[std::stoll(client)] = times.get<std::int64_t>();
+  if (const auto state = archive.find(kState)) {
+    losses_ = read_known_numbers(state->at("losses"), archive.bounds);
+    times_chosen_ = read_by_client(state->at("times_chosen"), archive.bounds,
+                                   [](const CheckedJson& times) { return times.count(); });
   }
 }
 

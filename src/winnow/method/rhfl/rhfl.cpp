@@ -12,27 +12,6 @@
 #include "winnow/model/net.h"
 
 namespace winnow {
-namespace {
-
-Json to_json(const std::map<std::int64_t, double>& by_client) {
-  Json json = Json::object();
-  for (const auto& [client, value] : by_client) {
-    json[std::to_string(client)] = value;
-  }
-  return json;
-}
-
-std::map<std::int64_t, double> from_json(const Json& values, const char* key) {
-  std::map<std::int64_t, double> by_client;
-  if (const auto found = values.find(key); found != values.end()) {
-    for (const auto& [client, value] : found->items()) {
-      by_client[std::stoll(client)] = value.get<double>();
-    }
-  }
-  return by_client;
-}
-
-}  // namespace
 
 void RHFL::declare(Params& params) {
   params.add("beta", beta_, "how much a client's fall of loss counts in its weight; 0: nothing")
@@ -246,15 +225,15 @@ Findings RHFL::findings() const {
 }
 
 void RHFL::save(Archive& archive) const {
-  archive.values["loss"] = to_json(loss_);
-  archive.values["loss_before"] = to_json(loss_before_);
-  archive.values["confidence"] = to_json(confidence_);
+  archive.values["loss"] = save_by_client(loss_);
+  archive.values["loss_before"] = save_by_client(loss_before_);
+  archive.values["confidence"] = save_by_client(confidence_);
 }
 
 void RHFL::load(const Archive& archive) {
-  loss_ = from_json(archive.values, "loss");
-  loss_before_ = from_json(archive.values, "loss_before");
-  confidence_ = from_json(archive.values, "confidence");
+  loss_ = read_numbers(archive.find("loss"), archive.bounds);
+  loss_before_ = read_numbers(archive.find("loss_before"), archive.bounds);
+  confidence_ = read_numbers(archive.find("confidence"), archive.bounds);
 }
 
 MethodInfo rhfl_info() {

@@ -84,6 +84,13 @@ Message RHFLClient::handle(const Message& task, ClientContext& context) const {
   return train(own_model(context), epochs, round, round + 1, context);
 }
 
+// The engine looks at the own model. One that diverged is kept, so it need not be finite.
+void RHFLClient::check_memory(ClientContext& context) const {
+  if (const auto steps = context.memory().archive.find(kPublicSteps)) {
+    steps->count();
+  }
+}
+
 Message RHFLClient::train(const State& start, std::int64_t epochs, std::int64_t round,
                           std::int64_t key_round, ClientContext& context) const {
   Lane& lane = context.lane();

@@ -32,6 +32,7 @@ class RHFLClient final : public ClientSide {
   explicit RHFLClient(RHFLClientOptions options) : options_(std::move(options)) {}
 
   Message handle(const Message& task, ClientContext& context) const override;
+  void check_memory(ClientContext& context) const override;
 
  private:
   Message train(const State& start, std::int64_t epochs, std::int64_t round, std::int64_t key_round,

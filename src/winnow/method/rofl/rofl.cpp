@@ -103,8 +103,14 @@ void Rofl::load(const Archive& archive) {
   centroids_.clear();
   const auto saved = archive.tensors.find(kCentroids);
   if (saved != archive.tensors.end()) {
-    const at::Tensor values = saved->second.cpu().contiguous();
-    centroids_.assign(values.data_ptr<float>(), values.data_ptr<float>() + values.numel());
+    const std::int64_t size = saved->second.numel();
+    const at::Tensor values = archive.tensor(kCentroids, at::kFloat, {size}).cpu().contiguous();
+    const std::int64_t expected = archive.bounds.classes * archive.bounds.features;
+    if (expected > 0 && size != expected) {
+      throw Error(ErrorKind::run, fmt::format("tensor '{}' holds {} values, expected {}",
+                                              kCentroids, size, expected));
+    }
+    centroids_.assign(values.data_ptr<float>(), values.data_ptr<float>() + size);
   }
 }
 

@@ -44,6 +44,10 @@ class ScaffoldClient : public ClientSide {
     }
     return train_done(std::move(outcome.state), context).set("control", std::move(change));
   }
+
+  void check_memory(ClientContext& context) const override {
+    context.memory().archive.tensor(kControl, at::kFloat, {context.lane().layout()->parameters()});
+  }
 };
 
 }  // namespace
@@ -148,9 +152,9 @@ void Scaffold::save(Archive& archive) const {
 }
 
 void Scaffold::load(const Archive& archive) {
-  const auto saved = archive.tensors.find(kControl);
-  control_ = saved == archive.tensors.end() ? at::Tensor() : saved->second;
-  federation_ = archive.values.value(kFederation, std::int64_t{0});
+  control_ = archive.parameters(kControl, at::kDouble);
+  const auto federation = archive.find(kFederation);
+  federation_ = federation ? federation->count() : 0;
   message_ = {};
 }
 

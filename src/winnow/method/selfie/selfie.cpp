@@ -28,6 +28,18 @@ class SelfieClient final : public ClientSide {
     return train_done(context.size() == 0 ? start.clone() : train(start, round, context), context);
   }
 
+  void check_memory(ClientContext& context) const override {
+    const Archive& archive = context.memory().archive;
+    const std::int64_t last = context.lane().classes() - 1;
+    require_range(archive.tensor(kHistory, at::kLong, {context.size(), options_.history}), kHistory,
+                  0, last);
+    require_range(archive.tensor(kRefurbished, at::kLong, {context.size()}), kRefurbished, -1,
+                  last);
+    if (const auto recorded = archive.find(kRecorded)) {
+      recorded->count();
+    }
+  }
+
  private:
   State train(const State& start, std::int64_t round, ClientContext& context) const {
     const bool warm = round < options_.warmup;

@@ -1,0 +1,109 @@
+#include "winnow/federation/archive.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+
+#include "winnow/base/error.h"
+
+namespace winnow {
+namespace {
+
+// What this process saved is not looked at: to take back a round must not read every model that a
+// ModelStore has put on the disk.
+at::Tensor as_saved(const Archive& archive, const std::string& name) {
+  const auto found = archive.tensors.find(name);
+  return found == archive.tensors.end() ? at::Tensor() : found->second;
+}
+
+}  // namespace
+
+std::int64_t Bounds::last_client() const {
+  return samples.empty() ? std::numeric_limits<std::int64_t>::max()
+                         : static_cast<std::int64_t>(samples.size()) - 1;
+}
+
+at::Tensor Archive::tensor(const std::string& name, at::ScalarType type,
+                           at::IntArrayRef shape) const {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) {
+    return {};
+  }
+  const at::Tensor& tensor = found->second;
+  if (tensor.scalar_type() != type || tensor.sizes() != shape) {
+    throw Error(ErrorKind::run, fmt::format("tensor '{}' is {} {}, expected {} {}", name,
+                                            at::toString(tensor.scalar_type()),
+                                            tensor.sizes().vec(), at::toString(type), shape.vec()));
+  }
+  if (tensor.is_floating_point() && !tensor.isfinite().all().item<bool>()) {
+    throw Error(ErrorKind::run, fmt::format("tensor '{}' holds values that are not finite", name));
+  }
+  return tensor;
+}
+
+at::Tensor Archive::parameters(const std::string& name, at::ScalarType type) const {
+  return bounds.layout ? tensor(name, type, {bounds.layout->parameters()}) : as_saved(*this, name);
+}
+
+at::Tensor Archive::model(const std::string& name) const {
+  return bounds.layout ? tensor(name, at::kFloat, {bounds.layout->total()}) : as_saved(*this, name);
+}
+
+std::optional<CheckedJson> Archive::find(const std::string& name) const {
+  return CheckedJson(values, "").find(name);
+}
+
+std::int64_t saved_client(const std::string& digits, const std::string& name,
+                          const Bounds& bounds) {
+  std::int64_t client = -1;
+  std::from_chars(digits.data(), digits.data() + digits.size(), client);
+  // Written back it must be the same: no sign, no space, no leading zero.
+  const bool is_client =
+      client >= 0 && client <= bounds.last_client() && std::to_string(client) == digits;
+  if (!is_client ||
+      (!bounds.samples.empty() && bounds.samples[static_cast<std::size_t>(client)] == 0)) {
+    throw Error(ErrorKind::run,
+                fmt::format("{}: expected the number of a client that holds samples", name));
+  }
+  return client;
+}
+
+std::map<std::int64_t, double> read_numbers(const std::optional<CheckedJson>& saved,
+                                            const Bounds& bounds, double low, double high) {
+  return read_by_client(saved, bounds,
+                        [&](const CheckedJson& value) { return value.number(low, high); });
+}
+
+std::map<std::int64_t, std::optional<double>> read_known_numbers(
+    const std::optional<CheckedJson>& saved, const Bounds& bounds) {
+  return read_by_client(saved, bounds, [](const CheckedJson& value) {
+    return value.is_null() ? std::nullopt : std::optional(value.number());
+  });
+}
+
+std::set<std::int64_t> read_clients(const std::optional<CheckedJson>& saved, const Bounds& bounds) {
+  std::set<std::int64_t> clients;
+  if (saved) {
+    for (const CheckedJson& client : saved->elements()) {
+      clients.insert(client.whole(0, bounds.last_client()));
+    }
+  }
+  return clients;
+}
+
+void require_range(const at::Tensor& tensor, const std::string& name, std::int64_t low,
+                   std::int64_t high) {
+  if (!tensor.defined() || tensor.numel() == 0) {
+    return;
+  }
+  const at::Tensor wrong = tensor.lt(low).logical_or(tensor.gt(high));
+  if (wrong.any().item<bool>()) {
+    throw Error(ErrorKind::run,
+                fmt::format("tensor '{}' holds {}, expected {} to {}", name,
+                            tensor.masked_select(wrong)[0].item<std::int64_t>(), low, high));
+  }
+}
+
+}  // namespace winnow

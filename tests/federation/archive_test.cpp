@@ -1,0 +1,91 @@
+#include "winnow/federation/archive.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "testing/support.h"
+
+namespace winnow::archive_test {
+
+Archive out_of_a_file() {
+  Archive archive;
+  archive.bounds = {.samples = {3, 0, 5}, .classes = 4, .layout = state_of({1, 2}, {3}).layout};
+  return archive;
+}
+
+TEST(Archive, ATensorIsWhatTheReaderExpects) {
+  Archive archive = out_of_a_file();
+  EXPECT_FALSE(archive.tensor("t", at::kFloat, {2}).defined());
+  archive.tensors["t"] = at::ones({2, 3});
+  EXPECT_TRUE(at::equal(archive.tensor("t", at::kFloat, {2, 3}), at::ones({2, 3})));
+  EXPECT_EQ(error_text([&] {
+              archive.tensor("t", at::kFloat, {3, 2});
+            }),
+            "tensor 't' is Float [2, 3], expected Float [3, 2]");
+  EXPECT_EQ(error_text([&] {
+              archive.tensor("t", at::kDouble, {2, 3});
+            }),
+            "tensor 't' is Float [2, 3], expected Double [2, 3]");
+  archive.tensors["t"] = at::full({2}, std::nan(""));
+  EXPECT_EQ(error_text([&] { archive.tensor("t", at::kFloat, {2}); }),
+            "tensor 't' holds values that are not finite");
+  EXPECT_EQ(error_kind([&] { archive.tensor("t", at::kFloat, {2}); }), ErrorKind::run);
+}
+
+TEST(Archive, AModelHasTheLayoutOfTheRun) {
+  Archive archive = out_of_a_file();
+  archive.tensors["p"] = at::ones({2}, at::kDouble);
+  archive.tensors["m"] = at::ones({3});
+  EXPECT_EQ(archive.parameters("p", at::kDouble).numel(), 2);
+  EXPECT_EQ(archive.model("m").numel(), 3);
+  EXPECT_EQ(error_text([&] { archive.model("p"); }),
+            "tensor 'p' is Double [2], expected Float [3]");
+  archive.bounds = {};
+  EXPECT_EQ(archive.model("p").numel(), 2) << "what this process saved is trusted";
+}
+
+TEST(Archive, ValuesByClientComeBack) {
+  const Archive archive = out_of_a_file();
+  const std::map<std::int64_t, double> numbers{{0, 0.1}, {2, -3.0}};
+  const Json saved = Json::parse(save_by_client(numbers).dump());
+  EXPECT_EQ(saved.dump(), R"({"0":0.1,"2":-3.0})");
+  EXPECT_EQ(read_numbers(CheckedJson(saved, "n"), archive.bounds), numbers);
+  EXPECT_TRUE(read_numbers(std::nullopt, archive.bounds).empty());
+  const std::map<std::int64_t, std::optional<double>> known{{0, std::nullopt}, {2, 5.0}};
+  const Json some = Json::parse(save_by_client(known).dump());
+  EXPECT_EQ(read_known_numbers(CheckedJson(some, "n"), archive.bounds), known);
+  const Json list = Json::parse("[2,0,2,1]");
+  EXPECT_EQ(read_clients(CheckedJson(list, "l"), archive.bounds),
+            (std::set<std::int64_t>{0, 1, 2}));
+}
+
+TEST(Archive, StrangersAreRefused) {
+  const Archive archive = out_of_a_file();
+  for (const char* id :
+       {"3", "999999999", "-1", "x", "", "01", "1", "2 ", "99999999999999999999"}) {
+    const Json saved{{id, 1.0}};
+    EXPECT_EQ(error_text([&] { read_numbers(CheckedJson(saved, "n"), archive.bounds); }),
+              std::string("n.") + id + ": expected the number of a client that holds samples");
+  }
+  const Json saved{{"2", 1.5}};
+  EXPECT_EQ(error_text([&] { read_numbers(CheckedJson(saved, "n"), archive.bounds, 0.0, 1.0); }),
+            "n.2 = 1.5: expected 0 to 1");
+  const Json list = Json::parse("[0,3]");
+  EXPECT_EQ(error_text([&] { read_clients(CheckedJson(list, "l"), archive.bounds); }),
+            "l[1] = 3: expected a whole number from 0 to 2");
+}
+
+TEST(Archive, WholeNumbersStayInTheirRange) {
+  const at::Tensor labels = at::arange(4, at::kLong);
+  EXPECT_NO_THROW(require_range(labels, "t", 0, 3));
+  EXPECT_NO_THROW(require_range(at::empty({0}, at::kLong), "t", 0, 3));
+  EXPECT_NO_THROW(require_range({}, "t", 0, 3)) << "there is none";
+  EXPECT_EQ(error_text([&] { require_range(labels, "t", 0, 2); }),
+            "tensor 't' holds 3, expected 0 to 2");
+  EXPECT_EQ(error_text([&] { require_range(labels, "t", 1, 3); }),
+            "tensor 't' holds 0, expected 1 to 3");
+}
+
+}  // namespace winnow::archive_test

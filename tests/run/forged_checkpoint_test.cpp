@@ -1,0 +1,337 @@
+// Checkpoints that were damaged, and forged ones whose hashes were made anew: a run goes on from
+// them or is refused in one line. Nothing else may come of them, whatever they hold.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "run/method_schedules.h"
+#include "run/small_run.h"
+#include "winnow/base/random.h"
+#include "winnow/model/safetensors.h"
+#include "winnow/run/checkpoint.h"
+#include "winnow/run/judge.h"
+#include "winnow/run/summary.h"
+
+namespace winnow::forged_checkpoint_test {
+
+using ::testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMetadata = "winnow_checkpoint";
+
+Experiment tiny(const std::string& method, const std::vector<std::string>& more) {
+  std::vector<std::string> sets{"federation.clients=5",
+                                "federation.fraction=0.6",
+                                "data.samples=100",
+                                "data.test_samples=20",
+                                "eval_every=9",
+                                "validation.source=\"split\"",
+                                "method.name=\"" + method + "\""};
+  const std::vector<std::string> schedule = short_schedule(method);
+  sets.insert(sets.end(), schedule.begin(), schedule.end());
+  sets.insert(sets.end(), more.begin(), more.end());
+  return small(sets);
+}
+
+// A run that was stopped half way, and its checkpoint to tamper with.
+class Victim {
+ public:
+  explicit Victim(const std::string& method, const std::vector<std::string>& more = {})
+      : experiment_(tiny(method, more)), session_(experiment_, methods(), on_cpu(), nullptr) {
+    // Past a warm-up of two rounds.
+    while (session_.rounds_done() < std::max<std::int64_t>(3, session_.rounds() / 2)) {
+      session_.play();
+    }
+    save_checkpoint(folder_.path(), session_.checkpoint());
+    path_ = fs::directory_iterator(folder_.path())->path();
+    bytes_ = read_file(path_);
+    good_ = decode_tensors(bytes_, "good");
+  }
+
+  const std::string& bytes() const { return bytes_; }
+  const TensorFile& good() const { return good_; }
+  Json metadata() const { return Json::parse(good_.metadata.at(kMetadata)); }
+
+  void write(const std::string& bytes) const { write_file_whole(path_, bytes); }
+  void forge(TensorFile file) const {
+    seal_checkpoint(file);
+    write(encode_tensors(file));
+  }
+  void forge(const std::string& metadata) const {
+    TensorFile file = good_;
+    file.metadata[kMetadata] = metadata;
+    forge(std::move(file));
+  }
+
+  // Continues from the file, and does with it all that a run does.
+  void go_on() {
+    session_.restore(
+        *load_checkpoint(folder_.path(), experiment_.hash(), session_.engine().layout()));
+    if (session_.rounds_done() < session_.rounds()) {
+      session_.play();
+    }
+    make_summary(session_);
+    judge_clients(session_.world(), session_.findings(), session_.engine().memories());
+  }
+  std::string fate() {
+    return error_text([this] { go_on(); });
+  }
+
+  // Goes on, or is refused as a damaged run directory is. Returns whether it was refused.
+  bool refuses(const std::string& change) {
+    try {
+      go_on();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::run) << change << ": " << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << change;
+      return true;
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << change << ": " << error.what();
+    }
+    return false;
+  }
+
+ private:
+  TestFolder folder_;
+  Experiment experiment_;
+  Session session_;
+  fs::path path_;
+  std::string bytes_;
+  TensorFile good_;
+};
+
+// Sets a path of the metadata, made as Json::flatten() makes them, to what cannot be right.
+const std::vector<Json>& wrong_values() {
+  static const std::vector<Json> values{
+      -1,      999999999, std::numeric_limits<std::int64_t>::max(),
+      nullptr, "x",       Json::array({1, "a", Json::object()}),
+      1e300,   true,      std::numeric_limits<std::int64_t>::min(),
+      0.5,     -1e300,    Json{{"a", 1}}};
+  return values;
+}
+
+struct Forged {
+  std::string name;
+  std::vector<std::string> more = {};
+};
+
+class ForgedCheckpoint : public ::testing::TestWithParam<Forged> {};
+
+TEST_P(ForgedCheckpoint, DamageIsNoticed) {
+  Victim victim(GetParam().name, GetParam().more);
+  EXPECT_EQ(victim.fate(), "no error");
+  const std::string& good = victim.bytes();
+  Stream stream(1, "damage");
+  for (int i = 0; i < 12; ++i) {
+    std::string bytes = good;
+    const auto place = static_cast<std::size_t>(stream.below(bytes.size()));
+    bytes[place] = static_cast<char>(bytes[place] ^ (1 << (i % 8)));
+    victim.write(bytes);
+    EXPECT_TRUE(victim.refuses("bit " + std::to_string(place)));
+  }
+  for (const std::size_t keep :
+       {std::size_t{0}, std::size_t{9}, good.size() / 2, good.size() - 1}) {
+    victim.write(good.substr(0, keep));
+    EXPECT_TRUE(victim.refuses("cut to " + std::to_string(keep)));
+  }
+  victim.write(good + "x");
+  EXPECT_TRUE(victim.refuses("one byte more"));
+}
+
+TEST_P(ForgedCheckpoint, ForgedValuesDoNoHarm) {
+  Victim victim(GetParam().name, GetParam().more);
+  const Json good = victim.metadata();
+  const Json flat = good.flatten();
+  int refused = 0;
+  std::size_t number = 0;
+  // Histories and clients repeat themselves: a sample of the paths will do.
+  const std::size_t step = std::max<std::size_t>(1, flat.size() / 16);
+  for (const auto& [path, value] : flat.items()) {
+    if (++number % step != 0) {
+      continue;
+    }
+    Json changed = good;
+    const Json& wrong = wrong_values()[(number / step) % wrong_values().size()];
+    changed[Json::json_pointer(path)] = wrong;
+    victim.forge(changed.dump());
+    refused += victim.refuses(path + " = " + wrong.dump()) ? 1 : 0;
+  }
+  for (const auto& [key, value] : good.items()) {
+    Json changed = good;
+    changed.erase(key);
+    victim.forge(changed.dump());
+    EXPECT_TRUE(victim.refuses("without " + key));
+    // Clients that there are not, wherever there are any.
+    if (value.is_object() && key != "traffic") {
+      for (const auto& [name, inner] : value.items()) {
+        changed = good;
+        if (inner.is_object() && !inner.empty()) {
+          changed[key][name]["999999999"] = inner.begin().value();
+        } else {
+          changed[key]["-3"] = inner;
+        }
+        victim.forge(changed.dump());
+        victim.refuses("a stranger in " + key + "." + name);
+      }
+    }
+  }
+  EXPECT_GT(refused, 5);
+}
+
+TEST_P(ForgedCheckpoint, ForgedTensorsDoNoHarm) {
+  Victim victim(GetParam().name, GetParam().more);
+  const TensorFile& good = victim.good();
+  const std::string last = good.tensors.rbegin()->first;
+  std::set<std::string> kinds;  // one client's memory is as good as another's
+  for (const auto& [name, tensor] : good.tensors) {
+    const std::vector<std::string> parts = split(name, '/');
+    const bool by_client = parts.size() > 1 && parts[0] != "method";
+    if (!kinds
+             .insert(by_client ? parts[0] + (parts.size() > 2 ? name.substr(name.find('/', 7)) : "")
+                               : name)
+             .second) {
+      continue;
+    }
+    const auto with = [&, name = name](const at::Tensor& other, const char* change, bool wrong) {
+      TensorFile file = good;
+      file.tensors[name] = other;
+      victim.forge(std::move(file));
+      EXPECT_TRUE(victim.refuses(name + " " + change) || !wrong) << name << " " << change;
+    };
+    with(tensor.flatten().narrow(0, 0, std::max<std::int64_t>(0, tensor.numel() - 1)), "cut", true);
+    with(tensor.to(tensor.is_floating_point() ? at::kLong : at::kFloat), "of another type", true);
+    with(tensor.unsqueeze(0), "of another rank", true);
+    with(at::full_like(tensor, 1000000000), "all 1e9", !tensor.is_floating_point());
+    with(at::full_like(tensor, -7), "all -7", !tensor.is_floating_point());
+    if (tensor.is_floating_point()) {
+      with(at::full_like(tensor, std::numeric_limits<double>::quiet_NaN()), "of NaN",
+           name != "global");  // which RHFL has no use for
+    }
+    with(good.tensors.at(last), "swapped", false);
+    TensorFile file = good;
+    file.tensors.erase(name);
+    victim.forge(std::move(file));
+    victim.refuses("without " + name);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ForgedCheckpoint,
+    ::testing::Values(Forged{"fedavg"}, Forged{"scaffold"}, Forged{"fedcorr"}, Forged{"fedncl"},
+                      Forged{"fedrn"}, Forged{"fedns", {"method.base=\"scaffold\""}},
+                      Forged{"clipfl", {"method.base=\"moon\""}}, Forged{"selfie"},
+                      Forged{"dividemix"}, Forged{"power_of_choice"}, Forged{"feddyn"},
+                      Forged{"fednova", {"method.server_momentum=0.5"}}, Forged{"fedadam"},
+                      Forged{"fedavgm", {"method.momentum=0.5"}}, Forged{"joint_optimisation"},
+                      Forged{"rhfl"}, Forged{"rofl"}, Forged{"focus"}, Forged{"clc"}),
+    [](const auto& info) { return info.param.name; });
+
+// What an attacker would try first, with the words that answer it.
+TEST(ForgedCheckpointText, NamesTheClientAndTheValue) {
+  Victim victim("joint_optimisation");
+  std::string id;
+  for (const auto& [name, tensor] : victim.good().tensors) {
+    if (name.starts_with("client/") && name.find('/', 7) == std::string::npos) {
+      id = name.substr(7);
+    }
+  }
+  ASSERT_FALSE(id.empty()) << "nobody has corrected labels";
+  const std::string client = "client " + id + ": ";
+  const auto with_labels = [&](const std::function<at::Tensor(at::Tensor)>& change) {
+    TensorFile file = victim.good();
+    file.tensors["client/" + id] = change(file.tensors.at("client/" + id).clone());
+    victim.forge(std::move(file));
+    return victim.fate();
+  };
+  EXPECT_EQ(with_labels([](at::Tensor labels) { return labels.fill_(1000000000); }),
+            client + "it has the label 1000000000, expected 0 to 3");
+  EXPECT_EQ(with_labels([](at::Tensor labels) { return labels.fill_(-1); }),
+            client + "it has the label -1, expected 0 to 3");
+  EXPECT_THAT(with_labels([](const at::Tensor& labels) { return labels.narrow(0, 0, 2); }),
+              HasSubstr(client + "it has 2 labels, expected one for each of "));
+  Json stranger = victim.metadata();
+  stranger["clients"]["999999999"] = Json::object();
+  victim.forge(stranger.dump());
+  EXPECT_EQ(victim.fate(), "client 999999999: it is not one of the 5 clients");
+  Json ring = victim.metadata();
+  ring["clients"][id]["joint.recorded"] = -5;
+  victim.forge(ring.dump());
+  EXPECT_EQ(victim.fate(),
+            client + "joint.recorded = -5: expected a whole number from 0 to 9007199254740992");
+}
+
+TEST(ForgedCheckpointText, NamesTheSelectionAndTheTensor) {
+  Victim victim("selfie");
+  TensorFile file = victim.good();
+  const auto selected = file.tensors.lower_bound("selected/");
+  ASSERT_NE(selected, file.tensors.end());
+  const std::string client = selected->first.substr(9);
+  selected->second = selected->second.clone().fill_(-1);
+  victim.forge(std::move(file));
+  EXPECT_THAT(victim.fate(),
+              HasSubstr("tensor 'selected/" + client + "' holds -1, expected 0 to 1"));
+  file = victim.good();
+  file.tensors["selected/" + client] = at::ones({3}, at::kLong);
+  victim.forge(std::move(file));
+  EXPECT_THAT(victim.fate(),
+              HasSubstr("client " + client + ": it has 3 marks of selected samples"));
+  file = victim.good();
+  at::Tensor& history = file.tensors.at("client/" + client + "/selfie.history");
+  history = at::full_like(history, 4);
+  victim.forge(std::move(file));
+  EXPECT_EQ(victim.fate(),
+            "client " + client + ": tensor 'selfie.history' holds 4, expected 0 to 3");
+}
+
+TEST(ForgedCheckpointText, NamesTheHistoryThatDoesNotFit) {
+  Victim victim("fedavg");
+  const Json good = victim.metadata();
+  const auto fate_with = [&](const std::function<void(Json&)>& change) {
+    Json json = good;
+    change(json);
+    victim.forge(json.dump());
+    return victim.fate();
+  };
+  EXPECT_EQ(fate_with([](Json& json) { json["rounds_done"] = 2; }),
+            "rounds_done = 2: there are 3 rounds in the history, and 4 in the experiment");
+  EXPECT_EQ(fate_with([](Json& json) {
+              for (int round = 4; round <= 9; ++round) {
+                json["history"].push_back(json["history"].back());
+                json["history"].back()["round"] = round;
+              }
+              json["rounds_done"] = 9;
+            }),
+            "rounds_done = 9: there are 9 rounds in the history, and 4 in the experiment");
+  EXPECT_EQ(fate_with([](Json& json) { json["history"][1]["round"] = 1; }),
+            "history[1].round = 1: expected a whole number from 2 to 2");
+  EXPECT_EQ(fate_with([](Json& json) { json["history"][1]["bytes_up"] = 0; }).substr(0, 29),
+            "history[1].bytes_up = 0: expe");
+  EXPECT_EQ(fate_with([](Json& json) { json["history"][0]["accuracy"] = 1.5; }),
+            "history[0].accuracy = 1.5: expected 0 to 1");
+  EXPECT_EQ(fate_with([](Json& json) { json["traffic"]["client_steps"] = 1; }),
+            "traffic is not what it was after the last round of the history");
+  EXPECT_EQ(fate_with([](Json& json) { json["history"][2]["hash"] = "another"; }),
+            "the model is not the one of round 3");
+}
+
+TEST(ForgedCheckpointText, EndlessNestingIsRefused) {
+  Victim victim("fedavg");
+  const std::string good = victim.good().metadata.at(kMetadata);
+  for (const std::string key : {"\"method\":{", "\"clients\":{"}) {
+    for (const std::string open : {"[", "{\"a\":"}) {
+      std::string deep = "\"x\":";
+      for (int i = 0; i < 200000; ++i) {
+        deep += open;
+      }
+      std::string forged = good;
+      ASSERT_NE(forged.find(key), std::string::npos);
+      forged.replace(forged.find(key), key.size(), key + deep);
+      victim.forge(forged);
+      EXPECT_THAT(victim.fate(), HasSubstr("its metadata is nested deeper than 64 levels"));
+    }
+  }
+}
+
+}  // namespace winnow::forged_checkpoint_test
