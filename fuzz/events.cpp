@@ -8,6 +8,7 @@
 #include "winnow/base/files.h"
 #include "winnow/report/page.h"
 #include "winnow/report/table.h"
+#include "winnow/run/find_runs.h"
 #include "winnow/run/metrics.h"
 #include "winnow/run/report_data.h"
 #include "winnow/run/runner.h"
@@ -102,11 +103,12 @@ void report(const std::filesystem::path& directory) {
 
 // As the table command does it.
 void table(const std::filesystem::path& directory) {
+  find_runs({directory.string()});
   const Json summary = read_summary(directory);
   targeted_cost(read_history(directory), 0.5);
   TableOptions options;
   if (is_sweep(directory.parent_path())) {
-    add_paper(directory.parent_path(), options.paper);
+    options.paper_metric = read_sweep_index(directory.parent_path()).paper_metric;
   }
   options.metrics = table_metrics();
   if (!summary.is_null()) {
