@@ -43,7 +43,7 @@ TEST(SweepCommand, RunsTheGridOnceAndTablesShowItInEveryFormat) {
                                    "runs/small\n"));
   EXPECT_THAT(names_in(shop / "runs/small"),
               ElementsAre("experiments", "fedavg_s1", "fedavg_s2", "fedprox_s1", "fedprox_s2",
-                          "logs", "sweep.json"));
+                          "lock", "logs", "sweep.json"));
   const Times times = finish_times(shop / "runs/small");
   EXPECT_EQ(times.size(), 4U);
 

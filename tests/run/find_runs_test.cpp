@@ -29,10 +29,13 @@ class Shelf {
                      const std::string& device = "cpu",
                      const std::string& precision = "fp32") const {
     begin(name, sets);
-    Json summary{{"device", device}, {"precision", precision}};
-    for (const char* key :
-         {"name", "method", "seed", "rounds", "best", "last", "last10", "participations",
-          "bytes_up", "bytes_down", "wall_seconds", "model_hash"}) {
+    Json summary{{"device", device},
+                 {"precision", precision},
+                 {"name", "small"},
+                 {"method", "fedavg"},
+                 {"model_hash", "0"}};
+    for (const char* key : {"seed", "rounds", "best", "last", "last10", "participations",
+                            "bytes_up", "bytes_down", "wall_seconds"}) {
       summary[key] = 0;
     }
     write_file_whole(folder_ / name / "summary.json", summary.dump());

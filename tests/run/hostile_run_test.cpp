@@ -160,7 +160,7 @@ TEST(HostileRun, ValuesOfTheWrongTypeAreNamedOrLeftOut) {
   fs::remove(folder / "run/summary.json");
   std::string changed = kept;
   const std::string from = R"("seconds":)";
-  changed.replace(changed.rfind(from), from.size(), R"("x":)");
+  changed.replace(changed.rfind(from), from.size(), R"("xeconds":)");
   write_file_whole(events, changed);
   EXPECT_THAT(error_text([&] { resume(folder / "run"); }), EndsWith(": not an event"));
 }

@@ -28,6 +28,15 @@ TEST(Toml, ErrorsNameTheFileTheLineAndTheColumn) {
   EXPECT_EQ(error_kind([] { parse_toml("a", "f"); }), ErrorKind::experiment);
 }
 
+TEST(Toml, LettersOutsideQuotesAreAscii) {
+  for (const char* text : {"a = 1\nname \u00df = 1\n", "a = 1\nb = \u00a1\n"}) {
+    EXPECT_THAT(parse_error(text),
+                HasSubstr("file.toml:2: a letter that is not ASCII stands outside quotes"));
+  }
+  EXPECT_EQ(parse_toml("\xEF\xBB\xBF\"gr\u00f6\u00dfe\" = \"\u00df\" # \u00df\n", "file.toml").dump(),
+            "{\"gr\u00f6\u00dfe\":\"\u00df\"}");
+}
+
 TEST(Toml, DatesAreRefused) {
   EXPECT_EQ(parse_error("x = 1\nwhen = 1979-05-27\n"),
             "file.toml:2:8: dates and times are not used in experiments");

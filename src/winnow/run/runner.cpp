@@ -392,9 +392,11 @@ Json read_summary(const fs::path& directory) {
   for (const char* key : {"seed", "rounds", "participations"}) {
     require(key, "a count", [](const Json& value) { return value.is_number_unsigned(); });
   }
-  for (const char* key : {"best", "last", "last10", "bytes_up", "bytes_down", "wall_seconds"}) {
+  for (const char* key : {"best", "last", "bytes_up", "bytes_down", "wall_seconds"}) {
     require(key, "a number", [](const Json& value) { return value.is_number(); });
   }
+  // Null where not all of the last ten rounds were evaluated.
+  require("last10", "a number", [](const Json& v) { return v.is_number() || v.is_null(); });
   return summary;
 }
 

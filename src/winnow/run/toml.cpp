@@ -19,13 +19,17 @@ namespace winnow {
 namespace {
 
 // What toml++ does with a deep tree recurses, as does what we do with the Json made of it. toml++
-// limits the depth of values but not of keys (a.b.c), so both are counted before it starts. Up to
-// the first fault in the text this scan and the parser agree on what is a string and a comment.
-class DepthScan {
+// limits the depth of values but not of keys (a.b.c), so both are counted before it starts. It also
+// takes some letters outside quotes for impossible, where TOML has none but ASCII. Up to the first
+// fault in the text this scan and the parser agree on what is a string and a comment.
+class TomlScan {
  public:
-  DepthScan(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+  TomlScan(std::string_view text, const std::string& name) : text_(text), name_(name) {}
 
   void check() {
+    if (text_.starts_with("\xEF\xBB\xBF")) {
+      at_ = 3;  // a byte order mark
+    }
     while (at_ < text_.size()) {
       const char c = text_[at_];
       if (c == '"' || c == '\'') {
@@ -43,6 +47,11 @@ class DepthScan {
 
  private:
   void count(char c) {
+    if (static_cast<unsigned char>(c) >= 0x80) {
+      throw Error(ErrorKind::experiment,
+                  fmt::format("{}:{}: a letter that is not ASCII stands outside quotes", name_, line_),
+                  "put the text or the key in quotes");
+    }
     if (c == '.') {
       // Numbers and times have one, so more than a few are a key's.
       limit(++dots_ + 1, "a key has more than {} parts");
@@ -197,7 +206,7 @@ void write_values(std::string& out, const Json& table) {
 }  // namespace
 
 Json parse_toml(std::string_view text, const std::string& name) {
-  DepthScan(text, name).check();
+  TomlScan(text, name).check();
   try {
     return to_json(toml::parse(text), name);
   } catch (const toml::parse_error& error) {

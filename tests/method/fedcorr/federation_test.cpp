@@ -275,7 +275,7 @@ TEST(FedCorrFederation, ThePapersReadingRunsAsAWhole) {
   EXPECT_EQ(run(paper, 1, false), whole);
   EXPECT_EQ(run(paper, 2, false, true), whole) << "resumed after every round";
   EXPECT_NE(run(small_table(), 2, false), whole);
-  for (const char* key : {"loss", "pull", "mixup_stage1_only"}) {
+  for (const char* key : {"pull", "mixup_stage1_only"}) {
     Json without = paper;
     without.erase(key);
     EXPECT_NE(run(without, 2, false), whole) << key;

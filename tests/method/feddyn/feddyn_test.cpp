@@ -205,6 +205,7 @@ TEST(FedDyn, ResumesBitForBit) {
   whole->load(archive);
   EXPECT_EQ(hash(fuse(*whole, middle, uploads)), hash(end)) << "a round is taken back";
   whole->load({});
+  announce(*whole, {3, 4, 5});
   EXPECT_EQ(hash(fuse(*whole, start, uploads)), hash(middle)) << "an empty archive clears";
 }
 
