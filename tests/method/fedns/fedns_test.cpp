@@ -162,7 +162,8 @@ TEST(FedNS, WithoutRenormalisingShrinksTheStep) {
 // 1 to less than a half would fall below zero.
 TEST(FedNS, WithoutRenormalisingLeavesRunningStatisticsTheirMean) {
   const NormNet net(shape_of(tiny_data()));
-  const Slot* variance = net.weights().layout()->find("norm.running_var");
+  const auto layout = net.weights().layout();
+  const Slot* variance = layout->find("norm.running_var");
   ASSERT_NE(variance, nullptr);
   std::vector<Client> clients;
   for (const auto& [value, samples] : {std::pair{0.1F, 10U}, {0.1F, 20U}, {0.3F, 30U}}) {

@@ -104,7 +104,9 @@ TEST(JointOptimisation, TheHistoryIsARing) {
   EXPECT_TRUE(before.equal(kept)) << "replaced, never changed";
   EXPECT_FALSE(after.select(1, 0).equal(before.select(1, 0))) << "the fourth replaces the first";
   EXPECT_TRUE(after.select(1, 1).equal(before.select(1, 1)));
-  EXPECT_TRUE(after.select(1, 2).equal(after.select(1, 0)));
+  // A sample stands at another place of its batch there, which under the baseline arithmetic shows
+  // in the last bit.
+  EXPECT_TRUE(at::allclose(after.select(1, 2), after.select(1, 0), 1e-5, 1e-7));
 }
 
 TEST(JointOptimisation, TrainsOnTheSoftLabelsItRemembers) {
