@@ -33,8 +33,9 @@ TEST(Toml, LettersOutsideQuotesAreAscii) {
     EXPECT_THAT(parse_error(text),
                 HasSubstr("file.toml:2: a letter that is not ASCII stands outside quotes"));
   }
-  EXPECT_EQ(parse_toml("\xEF\xBB\xBF\"gr\u00f6\u00dfe\" = \"\u00df\" # \u00df\n", "file.toml").dump(),
-            "{\"gr\u00f6\u00dfe\":\"\u00df\"}");
+  EXPECT_EQ(
+      parse_toml("\xEF\xBB\xBF\"gr\u00f6\u00dfe\" = \"\u00df\" # \u00df\n", "file.toml").dump(),
+      "{\"gr\u00f6\u00dfe\":\"\u00df\"}");
 }
 
 TEST(Toml, DatesAreRefused) {

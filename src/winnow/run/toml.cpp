@@ -48,9 +48,10 @@ class TomlScan {
  private:
   void count(char c) {
     if (static_cast<unsigned char>(c) >= 0x80) {
-      throw Error(ErrorKind::experiment,
-                  fmt::format("{}:{}: a letter that is not ASCII stands outside quotes", name_, line_),
-                  "put the text or the key in quotes");
+      throw Error(
+          ErrorKind::experiment,
+          fmt::format("{}:{}: a letter that is not ASCII stands outside quotes", name_, line_),
+          "put the text or the key in quotes");
     }
     if (c == '.') {
       // Numbers and times have one, so more than a few are a key's.
