@@ -43,8 +43,8 @@ TEST(Experiments, AllOfThemAreAccepted) {
 TEST(Experiments, TheirFirstLinesSayHowToRunThem) {
   for (const fs::path& file : experiment_files()) {
     const bool sweep = is_sweep(load_experiment_tree(file, {}));
-    const std::string command = std::string("winnow ") + (sweep ? "sweep" : "run") +
-                                " experiments/" + file.filename().string();
+    const std::string command = std::string("winnow ") + (sweep ? "sweep " : "run ") +
+                                fs::relative(file, WINNOW_SOURCE_DIR).string();
     EXPECT_THAT(read_file(file), ::testing::HasSubstr(command)) << file;
   }
 }

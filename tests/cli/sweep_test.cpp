@@ -102,6 +102,101 @@ TEST(SweepCommand, ARunOfASweepIsTheRunItWouldBeAlone) {
   EXPECT_EQ(hashes(read_history(shop / "alone")), hashes(read_history(shop / "s/fedavg_s2")));
 }
 
+Words planned_ids(const Ended& ended) {
+  Words ids;
+  for (const Json& run : ended.json()) {
+    ids.push_back(run.at("id").get<std::string>());
+  }
+  return ids;
+}
+
+TEST(SweepCommand, TheOrderBySeedHasOneSeedOfEveryCellFirst) {
+  const Workshop shop(kGrid);
+  EXPECT_THAT(planned_ids(shop.done({"sweep", "e.toml", "--dry-run", "--json", "--order", "seed"})),
+              ElementsAre("fedavg_s1", "fedprox_s1", "fedavg_s2", "fedprox_s2"));
+}
+
+TEST(SweepCommand, AtTheDeadlineItStopsAndContinuesLater) {
+  const Workshop shop("[grid]\nseed = [1, 2]\n");
+  const Words words{"sweep", "e.toml", "--out", "s", "--set", "rounds=400"};
+  Words short_of_time = words;
+  short_of_time.insert(short_of_time.end(), {"--deadline", "1.5"});
+  const Ended stopped = shop.call(short_of_time);
+  EXPECT_EQ(stopped.code, 130) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("the time is up; continue with the same command\n"));
+  EXPECT_THAT(stopped.err, Not(HasSubstr("failed")));
+  EXPECT_FALSE(fs::exists(shop / "s/fedavg_s2")) << "nothing is begun after it";
+}
+
+TEST(SweepCommand, SlimKeepsWhatTablesNeed) {
+  const Workshop shop("[grid]\nseed = [1]\n");
+  shop.done({"sweep", "e.toml", "--quiet", "--slim"});
+  EXPECT_THAT(names_in(shop / "runs/small/fedavg_s1"),
+              ElementsAre("events.jsonl", "experiment.toml", "findings.json", "lock", "metrics.csv",
+                          "partition.json", "summary.json"));
+  EXPECT_THAT(shop.done({"table", "runs/small", "-m", "best", "-f", "csv"}).out,
+              HasSubstr("fedavg,,best,"));
+  EXPECT_THAT(shop.done({"sweep", "e.toml"}).out,
+              HasSubstr("1 of 1 runs finished (0 now, 1 before)"));
+  shop.done({"verify", "runs/small/fedavg_s1"});
+}
+
+TEST(SweepCommand, AResultsFileStandsForTheRuns) {
+  const std::string paper =
+      "[[paper]]\nmetric = \"last\"\nfigures = { fedavg = 50 }\n"
+      "[[paper]]\nmetric = \"cost@1\"\nfigures = { fedavg = 2 }\n";
+  const Workshop shop(kGrid + paper);
+  shop.done({"sweep", "e.toml", "--quiet", "--only", "_s1"});
+  const std::string file = shop.done({"table", "runs/small", "--format", "runs"}).out;
+  EXPECT_EQ(lines(file), 3U) << "a header and the finished runs";
+  EXPECT_THAT(file, HasSubstr("row,column,seed,cell,best,last,"));
+  EXPECT_THAT(file, HasSubstr(",cost@1,"));
+  write_file_whole(shop / "done.csv", file);
+
+  const Words by_directory{"table", "runs/small", "--paper", "-f", "csv", "-m", "best"};
+  const Words by_file{"table", "e.toml", "--results", "done.csv", "--paper",
+                      "-f",    "csv",    "-m",        "best"};
+  EXPECT_EQ(shop.done(by_file).out, shop.done(by_directory).out);
+  EXPECT_THAT(planned_ids(shop.done({"sweep", "e.toml", "--dry-run", "--json", "--out", "other",
+                                     "--done", "done.csv"})),
+              ElementsAre("fedavg_s2", "fedprox_s2"));
+  EXPECT_EQ(planned_ids(shop.done({"sweep", "e.toml", "--dry-run", "--json", "--out", "other",
+                                   "--done", "done.csv", "--set", "train.lr=0.5"}))
+                .size(),
+            4U)
+      << "results of another setting do not count";
+
+  write_file_whole(shop / "bad.csv", "row,column,seed,cell,best\na,b,x,c,1\n");
+  const Ended bad = shop.call({"table", "e.toml", "--results", "bad.csv"});
+  EXPECT_EQ(bad.code, 5);
+  EXPECT_THAT(bad.err, HasSubstr("bad.csv:2: seed = 'x': expected a count"));
+}
+
+TEST(SweepCommand, SmokeRunsASmallFormOfEveryRowAndColumn) {
+  const Workshop shop(R"(
+[[row]]
+name = "FedAvg"
+[[row]]
+name = "FedCorr"
+set = { "method.name" = "fedcorr" }
+[[column]]
+name = "one"
+[[column]]
+name = "two"
+set = { "federation.clients" = 100, "data.name" = "cifar100", "model.name" = "resnet34" }
+[smoke]
+"method.iterations" = 1
+"method.finetune_rounds" = 1
+"method.usual_rounds" = 1
+"method.lid_neighbours" = 5
+)");
+  const Ended ended = shop.done({"sweep", "e.toml", "--scale", "smoke", "--lanes", "1"});
+  EXPECT_THAT(ended.out, HasSubstr("3 of 3 runs finished"));
+  EXPECT_THAT(names_in(shop / "runs/small-smoke"),
+              ElementsAre("FedAvg_one_s1", "FedAvg_two_s1", "FedCorr_one_s1", "experiments", "lock",
+                          "logs", "sweep.json"));
+}
+
 TEST(SweepCommand, DryRunListsAndDoesNothing) {
   const Workshop shop(kGrid);
   const Ended ended = shop.done({"sweep", "e.toml", "--dry-run"});

@@ -302,9 +302,9 @@ TEST(Table, FindsThePublishedFigureOfAMarkedRow) {
   TableOptions options;
   options.metrics = {"last"};
   options.format = "csv";
-  options.paper_metric = "last";
+  options.paper_metrics = {"last"};
   RunResult bound = run("oracle", "c", {{"last", 0.9}, {"uses_ground_truth", true}});
-  bound.published = 88.0;
+  bound.published["last"] = {88.0};
   EXPECT_EQ(render_table({bound}, options),
             "row,column,metric,mean,std,runs,unfinished\n"
             "oracle (uses ground truth),c,last,90,,1,0\n"
@@ -413,18 +413,49 @@ TEST(Table, PublishedFiguresAndTheDifferenceStandBesideOurs) {
     results.push_back({row, "IID", 1, Json{{"best", best}, {"last", best}}});
   }
   TableOptions options{.metrics = {"best", "last"}, .format = "markdown"};
-  options.paper_metric = "best";
-  results[0].published = 81.22;
-  results[1].published = 88.5;
+  options.paper_metrics = {"best"};
+  results[0].published["best"] = {81.22};
+  results[1].published["best"] = {88.5, 0.4};
   EXPECT_EQ(render_table(results, options),
             "| method | best | best paper | difference | last |\n"
             "| --- | ---: | ---: | ---: | ---: |\n"
             "| fedavg | 80.00 | 81.22 | -1.22 | 80.00 |\n"
-            "| fedcorr | **90.00** | 88.50 | +1.50 | **90.00** |\n"
+            "| fedcorr | **90.00** | 88.50 ± 0.40 | +1.50 | **90.00** |\n"
             "| own | 70.00 | - | - | 70.00 |\n");
   options.format = "csv";
   EXPECT_NE(render_table(results, options).find("fedavg,IID,best difference,-1.22,,1,0\n"),
             std::string::npos);
+}
+
+TEST(Table, SeveralMetricsHavePublishedFigures) {
+  std::vector<RunResult> results{
+      {"clipfl", "IID", 1, Json{{"last", 0.8}, {"detection", {{"precision", 0.5}}}}}};
+  results[0].published = {{"last", {79.0}}, {"precision", {0.75}}};
+  TableOptions options{.metrics = {"last", "precision"}, .format = "markdown"};
+  options.paper_metrics = {"last", "precision"};
+  EXPECT_EQ(
+      render_table(results, options),
+      "| method | last | last paper | difference | precision | precision paper | difference |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+      "| clipfl | 80.00 | 79.00 | +1.00 | 0.500 | 0.750 | -0.250 |\n");
+}
+
+TEST(Table, ByCellHasALineForEachRowAndColumnThatIsKnown) {
+  std::vector<RunResult> results{{"a", "x", 1, Json{{"best", 0.5}}},
+                                 {"b", "x", 1, nullptr},
+                                 {"a", "y", 1, nullptr},
+                                 {"a", "y", 2, Json{{"best", 0.75}}},
+                                 {"c", "x", 1, nullptr}};
+  results[1].published["best"] = {60.0};
+  TableOptions options{.metrics = {"best"}, .format = "markdown"};
+  options.paper_metrics = {"best"};
+  options.by_cell = true;
+  EXPECT_EQ(render_table(results, options),
+            "| method | best | best paper | difference |\n"
+            "| --- | ---: | ---: | ---: |\n"
+            "| a, x | 50.00 | - | - |\n"
+            "| a, y | 75.00 (1 of 2 done) | - | - |\n"
+            "| b, x | - (0 of 1 done) | 60.00 | - |\n");
 }
 
 TEST(Table, CostSaysHowManyRunsReachedTheTarget) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "run/small_run.h"
+#include "winnow/run/paper.h"
 
 namespace winnow::sweep_test {
 
@@ -104,6 +105,49 @@ seed = [7]
   EXPECT_EQ(sweep.runs[2].experiment.method, "fedavg");
 }
 
+TEST(Sweep, CarriesPublishedFiguresOfSeveralMetrics) {
+  const std::string rows = "[[row]]\nname = \"a\"\n[[row]]\nname = \"b\"\n";
+  const Sweep sweep = SweepFile(rows + R"toml(
+[[paper]]
+source = "A paper, Table 1"
+metric = "best"
+figures = { a = 81.2, b = 92 }
+deviations = { a = 0.5 }
+[[paper]]
+metric = "precision"
+figures = { b = 0.9 }
+)toml")
+                          .load();
+  EXPECT_THAT(paper_metrics(sweep.paper), ElementsAre("best", "precision"));
+  const PublishedByMetric a = published_for(sweep.paper, "a", "");
+  ASSERT_EQ(a.size(), 1U);
+  EXPECT_EQ(a.at("best").value, 81.2);
+  EXPECT_EQ(a.at("best").deviation, 0.5);
+  const PublishedByMetric b = published_for(sweep.paper, "b", "");
+  EXPECT_EQ(b.at("best").deviation, std::nullopt);
+  EXPECT_EQ(b.at("precision").value, 0.9);
+
+  const std::string twice = "[[paper]]\nmetric = \"best\"\nfigures = {}\n";
+  EXPECT_EQ(load_error(rows + twice + twice),
+            "paper.1.metric = \"best\": the metric has a block already");
+  EXPECT_THAT(load_error(rows + twice + "deviations = { c = 1 }\n"),
+              StartsWith("paper.0.deviations: the sweep has no row 'c'"));
+  EXPECT_EQ(load_error(rows + twice + "table = 2\n"), "paper.0: unexpected 'table'");
+}
+
+TEST(Sweep, ACellKeepsItsDigestWhereverFilesLieAndWhateverTheSeed) {
+  const auto cell = [](const std::string& parts, const std::vector<Override>& overrides = {}) {
+    return SweepFile("[grid]\nseed = [1, 2]\n" + parts).load(overrides).runs;
+  };
+  const std::vector<SweepRun> runs = cell("");
+  EXPECT_EQ(runs[0].cell, runs[1].cell);
+  EXPECT_EQ(runs[0].cell.size(), 16U);
+  EXPECT_EQ(cell("", {{"checkpoint_every", "7"}})[0].cell, runs[0].cell);
+  EXPECT_NE(cell("", {{"train.lr", "0.5"}})[0].cell, runs[0].cell);
+  EXPECT_EQ(cell("", {{"model.weights", "/a/w.safetensors"}})[0].cell,
+            cell("", {{"model.weights", "/b/w.safetensors"}})[0].cell);
+}
+
 TEST(Sweep, CarriesPublishedFiguresOfItsOwnCells) {
   const std::string rows = R"toml(
 [[row]]
@@ -113,7 +157,7 @@ name = "b"
 )toml";
   const Sweep sweep =
       SweepFile(rows + "[paper]\nmetric = \"best\"\nfigures = { a = 81.2, b = 92 }\n").load();
-  EXPECT_EQ(sweep.paper["figures"]["a"], 81.2);
+  EXPECT_EQ(sweep.paper[0]["figures"]["a"], 81.2);
   const auto text = [&](const std::string& paper) {
     return error_text([&] { SweepFile(rows + "[paper]\n" + paper).load(); });
   };

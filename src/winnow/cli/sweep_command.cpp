@@ -21,6 +21,8 @@
 #include "winnow/report/table.h"
 #include "winnow/run/directory_lock.h"
 #include "winnow/run/notices.h"
+#include "winnow/run/paper.h"
+#include "winnow/run/results.h"
 #include "winnow/run/runner.h"
 #include "winnow/run/sweep.h"
 #include "winnow/run/toml.h"
@@ -34,7 +36,12 @@ struct SweepFlags {
   std::string file;
   std::string out;
   std::int64_t jobs = 1;
-  std::string only;
+  std::vector<std::string> only;
+  std::string order = "file";
+  std::string scale = "full";
+  std::string done;
+  double deadline = 0.0;
+  bool slim = false;
   bool dry_run = false;
   bool json = false;
   RuntimeFlags runtime;
@@ -81,17 +88,43 @@ struct PlannedRun {
   bool foreign;  // its directory was made from another experiment
 };
 
+bool is_chosen(const SweepRun& run, const std::vector<std::string>& only) {
+  return std::ranges::all_of(
+      only, [&](const std::string& text) { return run.id.find(text) != std::string::npos; });
+}
+
+// One seed of every cell before the second seed of any. Seeds come in the order of the file.
+void order_by_seed(std::vector<PlannedRun>& plan) {
+  std::vector<std::uint64_t> seeds;
+  for (const PlannedRun& planned : plan) {
+    if (std::ranges::count(seeds, planned.run->seed) == 0) {
+      seeds.push_back(planned.run->seed);
+    }
+  }
+  std::ranges::stable_sort(plan, {}, [&](const PlannedRun& planned) {
+    return std::ranges::find(seeds, planned.run->seed) - seeds.begin();
+  });
+}
+
 // The runs that were asked for. A dry run and a real one go by the same plan.
 std::vector<PlannedRun> make_plan(const Sweep& sweep, const fs::path& directory,
-                                  const std::string& only, const Registry& registry) {
+                                  const SweepFlags& flags, const Registry& registry) {
+  const std::vector<ResultLine> done = flags.done.empty() || !fs::exists(flags.done)
+                                           ? std::vector<ResultLine>()
+                                           : read_results(flags.done);
   if (run_status(directory) != RunStatus::missing) {
     throw Error(ErrorKind::run,
                 fmt::format("{} is the directory of a single run", directory.string()),
                 "choose another --out");
   }
   std::vector<PlannedRun> plan;
+  std::size_t named = 0;
   for (const SweepRun& run : sweep.runs) {
-    if (!only.empty() && run.id.find(only) == std::string::npos) {
+    if (!is_chosen(run, flags.only)) {
+      continue;
+    }
+    ++named;
+    if (has_result(done, run)) {
       continue;
     }
     const fs::path home = directory / run.id;
@@ -100,8 +133,12 @@ std::vector<PlannedRun> make_plan(const Sweep& sweep, const fs::path& directory,
                          read_run_experiment(home, registry).hash() != run.experiment.hash();
     plan.push_back({&run, status, foreign});
   }
-  if (plan.empty()) {
-    throw Error(ErrorKind::usage, fmt::format("--only {}: no run has this in its name", only));
+  if (named == 0) {
+    throw Error(ErrorKind::usage, fmt::format("--only {}: no run has this in its name",
+                                              join(flags.only, " --only ")));
+  }
+  if (flags.order == "seed") {
+    order_by_seed(plan);
   }
   return plan;
 }
@@ -135,17 +172,17 @@ class SweepExecution {
     }
   }
 
-  bool interrupted() const { return interrupted_; }
+  bool interrupted() const { return interrupted_ || late_; }
   std::size_t failures() const { return failures_.size(); }
 
   void execute(const std::atomic<bool>& stop) {
     while (!waiting_.empty() || !running_.empty()) {
       if (stop && !interrupted_) {
         interrupted_ = true;
-        waiting_.clear();
-        for (const Child& child : running_) {
-          ::kill(child.pid, SIGTERM);
-        }
+        end_early();
+      } else if (flags_.deadline > 0.0 && !late_ && seconds() > flags_.deadline) {
+        late_ = true;
+        end_early();
       }
       while (!waiting_.empty() && running_.size() < static_cast<std::size_t>(flags_.jobs)) {
         start(*waiting_.front());
@@ -165,6 +202,8 @@ class SweepExecution {
     const std::size_t finished = skipped_ + finished_;
     if (interrupted_) {
       tell("stopped; continue with the same command\n");
+    } else if (late_) {
+      tell("the time is up; continue with the same command\n");
     }
     if (flags_.json) {
       Json list = Json::array();
@@ -189,6 +228,18 @@ class SweepExecution {
     const SweepRun* run;
     pid_t pid;
   };
+
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  }
+
+  // The runs under way save themselves.
+  void end_early() {
+    waiting_.clear();
+    for (const Child& child : running_) {
+      ::kill(child.pid, SIGTERM);
+    }
+  }
 
   void start(const SweepRun& run) {
     const fs::path home = directory_ / run.id;
@@ -225,6 +276,9 @@ class SweepExecution {
       }
       if (*code == 0) {
         ++finished_;
+        if (flags_.slim) {
+          slim_run(directory_ / child->run->id);
+        }
       } else if (*code != kExitInterrupted) {
         failures_.push_back(fmt::format("{} (exit code {}): {}", child->run->id, *code,
                                         last_words(log_of(*child->run))));
@@ -252,9 +306,8 @@ class SweepExecution {
     const double work = static_cast<double>(chosen_ - skipped_);
     const double done = static_cast<double>(finished_ + failures_.size()) + active;
     const double share = work > 0 ? done / work : 1.0;
-    const double seconds = std::chrono::duration<double>(now - begun_).count();
     const std::string left =
-        share > 0.01 ? human_seconds(seconds / share * (1.0 - share)) + " left" : "";
+        share > 0.01 ? human_seconds(seconds() / share * (1.0 - share)) + " left" : "";
     const std::string text = fmt::format("{} {}/{} runs  {}{}", bar(share, 20),
                                          skipped_ + finished_, chosen_, left, names);
     if (stderr_is_terminal()) {
@@ -280,6 +333,7 @@ class SweepExecution {
   std::size_t skipped_ = 0;
   std::size_t finished_ = 0;
   bool interrupted_ = false;
+  bool late_ = false;
 };
 
 std::string plan_text(const PlannedRun& planned) {
@@ -306,6 +360,7 @@ void print_plan(const std::vector<PlannedRun>& plan, bool json) {
                     {"row", run.row},
                     {"column", run.column},
                     {"seed", run.seed},
+                    {"cell", run.cell},
                     {"plan", plan_text(planned)}});
   }
   fmt::print("{}", json ? list.dump(2) + "\n" : columns(rows, 400));
@@ -316,30 +371,34 @@ void check_paper_metric(const Sweep& sweep) {
   if (sweep.paper.is_null()) {
     return;
   }
-  const auto metric = sweep.paper.at("metric").get<std::string>();
-  if (!cost_target(metric) && std::ranges::count(table_metrics(), metric) == 0) {
-    throw Error(ErrorKind::experiment, fmt::format("paper.metric = \"{}\": unknown metric", metric),
-                suggestion(metric, table_metrics()));
+  for (const std::string& metric : paper_metrics(sweep.paper)) {
+    if (!cost_target(metric) && std::ranges::count(table_metrics(), metric) == 0) {
+      throw Error(ErrorKind::experiment,
+                  fmt::format("paper.metric = \"{}\": unknown metric", metric),
+                  suggestion(metric, table_metrics()));
+    }
   }
 }
 
 // The runs themselves are quiet, and many say the same.
-void tell_rounds(const Sweep& sweep, const std::string& only, const Registry& registry) {
+void tell_rounds(const Sweep& sweep, const std::vector<std::string>& only,
+                 const Registry& registry) {
   std::set<std::string> told;
   for (const SweepRun& run : sweep.runs) {
     const std::string notice = rounds_notice(run.experiment, registry);
-    if (!notice.empty() && run.id.find(only) != std::string::npos && told.insert(notice).second) {
+    if (!notice.empty() && is_chosen(run, only) && told.insert(notice).second) {
       tell(notice + "\n");
     }
   }
 }
 
 void sweep(const SweepFlags& flags, Program& program) {
-  const Sweep sweep = load_sweep(flags.file, flags.overrides.overrides(), program.registry);
+  const Scale scale = flags.scale == "smoke" ? Scale::smoke : Scale::full;
+  const Sweep sweep = load_sweep(flags.file, flags.overrides.overrides(), program.registry, scale);
   check_paper_metric(sweep);
   const fs::path directory =
       flags.out.empty() ? fs::path("runs") / sweep.name : fs::path(flags.out);
-  const std::vector<PlannedRun> plan = make_plan(sweep, directory, flags.only, program.registry);
+  const std::vector<PlannedRun> plan = make_plan(sweep, directory, flags, program.registry);
   if (flags.dry_run) {
     print_plan(plan, flags.json);
   }
@@ -376,7 +435,29 @@ void add_sweep_command(CLI::App& app, Program& program) {
   command->add_option("-j,--jobs", flags->jobs, "runs at the same time")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command->add_option("--only", flags->only, "only runs with this text in their name");
+  command
+      ->add_option("--only", flags->only,
+                   "only runs with this text in their name; given several times: with all of "
+                   "them")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--order", flags->order,
+                   "file: as the file has them; seed: one seed of every cell before the next seed")
+      ->check(CLI::IsMember({"file", "seed"}))
+      ->capture_default_str();
+  command
+      ->add_option("--scale", flags->scale,
+                   "smoke: a small form of every row and column on generated data, in seconds")
+      ->check(CLI::IsMember({"full", "smoke"}))
+      ->capture_default_str();
+  command
+      ->add_option("--deadline", flags->deadline,
+                   "stop after this many seconds; the same command continues")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--done", flags->done,
+                      "leave out the runs whose results are in this file (table --format runs)");
+  command->add_flag("--slim", flags->slim,
+                    "keep the log and the results of a finished run, no models and no ledger");
   command->add_flag("--dry-run", flags->dry_run,
                     "say what would be done with each run, and do nothing");
   command->add_flag("--json", flags->json, "print the list of runs as JSON");

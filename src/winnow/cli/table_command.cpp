@@ -10,6 +10,8 @@
 #include "winnow/report/table.h"
 #include "winnow/run/find_runs.h"
 #include "winnow/run/metrics.h"
+#include "winnow/run/paper.h"
+#include "winnow/run/results.h"
 #include "winnow/run/runner.h"
 
 namespace winnow {
@@ -34,24 +36,36 @@ void add_from_history(const fs::path& directory, const std::vector<std::string>&
   }
 }
 
-// The metric of the published figures that the sweeps carry.
-std::string paper_metric(const std::vector<std::string>& directories) {
-  std::string metric;
-  for (const std::string& directory : directories) {
-    const std::string other = is_sweep(directory) ? read_sweep_index(directory).paper_metric : "";
-    if (!metric.empty() && !other.empty() && other != metric) {
-      throw Error(ErrorKind::usage,
-                  fmt::format("--paper: these sweeps carry figures of different metrics, {} and {}",
-                              metric, other),
-                  "make a table of each");
+// What the command was asked for.
+struct TableFlags {
+  std::vector<std::string> directories;
+  std::string metrics = "best,last,participations,bytes,seconds";
+  std::string format = "text";
+  std::string results;
+  bool json = false;
+  bool paper = false;
+  bool by_cell = false;
+};
+
+constexpr const char* kRunsFormat = "runs";
+
+void add_missing(const std::vector<std::string>& more, std::vector<std::string>& metrics) {
+  for (const std::string& metric : more) {
+    if (std::ranges::count(metrics, metric) == 0) {
+      metrics.push_back(metric);
     }
-    metric = other.empty() ? metric : other;
   }
-  if (metric.empty()) {
-    throw Error(ErrorKind::usage, "--paper: no sweep given here carries published figures",
-                "add a [paper] table to the sweep file and give the sweep command again");
+}
+
+// The metrics of the published figures that the sweeps carry.
+std::vector<std::string> metrics_of_papers(const std::vector<std::string>& directories) {
+  std::vector<std::string> metrics;
+  for (const std::string& directory : directories) {
+    if (is_sweep(directory)) {
+      add_missing(read_sweep_index(directory).paper_metrics, metrics);
+    }
   }
-  return metric;
+  return metrics;
 }
 
 std::vector<RunResult> collect(const std::vector<std::string>& directories,
@@ -67,17 +81,78 @@ std::vector<RunResult> collect(const std::vector<std::string>& directories,
   return results;
 }
 
+// The finished runs of sweeps, for a results file.
+std::string runs_text(const std::vector<std::string>& directories) {
+  std::vector<std::string> costs;
+  std::ranges::copy_if(metrics_of_papers(directories), std::back_inserter(costs),
+                       [](const std::string& metric) { return cost_target(metric).has_value(); });
+  std::vector<ResultLine> lines;
+  for (const std::string& directory : directories) {
+    if (!is_sweep(directory)) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("--format {}: {} is not a sweep", kRunsFormat, directory),
+                  "give folders that 'winnow sweep' has made");
+    }
+    for (const RunPlace& run : read_sweep_index(directory).runs) {
+      Json summary = read_summary(run.directory);
+      if (!summary.is_null()) {
+        add_from_history(run.directory, costs, summary);
+        lines.push_back({run.row, run.column, run.seed, run.cell, std::move(summary)});
+      }
+    }
+  }
+  return write_results(lines, costs);
+}
+
+// With --paper the metrics of the published figures become columns, asked for or not.
+void show_published(const std::vector<std::string>& papers, TableOptions& options) {
+  if (papers.empty()) {
+    throw Error(ErrorKind::usage, "--paper: no sweep given here carries published figures",
+                "add a [paper] table to the sweep file and give the sweep command again");
+  }
+  options.paper_metrics = papers;
+  std::vector<std::string> metrics = papers;
+  if (!options.by_cell) {
+    add_missing(options.metrics, metrics);
+  }
+  options.metrics = std::move(metrics);
+}
+
+void print_table(const TableFlags& flags, const Program& program) {
+  if (flags.format == kRunsFormat) {
+    fmt::print("{}", runs_text(flags.directories));
+    return;
+  }
+  TableOptions options;
+  for (const std::string& metric : split(flags.metrics, ',')) {
+    options.metrics.emplace_back(trim(metric));
+  }
+  options.format = flags.json ? "json" : flags.format;
+  options.colour = use_colour();
+  options.by_cell = flags.by_cell;
+  if (!flags.results.empty()) {
+    if (flags.directories.size() != 1) {
+      throw Error(ErrorKind::usage, "--results: expected one sweep file",
+                  "winnow table FILE.toml --results FILE.csv");
+    }
+    const Sweep sweep = load_sweep(flags.directories.front(), {}, program.registry);
+    if (flags.paper) {
+      show_published(
+          sweep.paper.is_null() ? std::vector<std::string>() : paper_metrics(sweep.paper), options);
+    }
+    fmt::print("{}", render_table(join_results(sweep, read_results(flags.results)), options));
+    return;
+  }
+  if (flags.paper) {
+    show_published(metrics_of_papers(flags.directories), options);
+  }
+  fmt::print("{}", render_table(collect(flags.directories, options.metrics), options));
+}
+
 }  // namespace
 
-void add_table_command(CLI::App& app, Program& /*program*/) {
-  struct Flags {
-    std::vector<std::string> directories;
-    std::string metrics = "best,last,participations,bytes,seconds";
-    std::string format = "text";
-    bool json = false;
-    bool paper = false;
-  };
-  auto flags = std::make_shared<Flags>();
+void add_table_command(CLI::App& app, Program& program) {
+  auto flags = std::make_shared<TableFlags>();
   CLI::App* command = app.add_subcommand("table", "compare runs and sweeps in one table");
   command->add_option("DIR", flags->directories, "run or sweep directories")->required();
   command
@@ -85,29 +160,22 @@ void add_table_command(CLI::App& app, Program& /*program*/) {
                    "one or more of " + join(table_metrics(), ", ") +
                        ", with commas; cost@80: participations until 80 % was reached")
       ->capture_default_str();
-  command->add_option("-f,--format", flags->format, "text, markdown, csv, latex or json")
+  command
+      ->add_option("-f,--format", flags->format,
+                   "text, markdown, csv, latex or json; runs: a results file, a line for each "
+                   "finished run")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "the same as --format json");
   command->add_flag("--paper", flags->paper,
                     "put the published figures of the sweep file and the difference beside ours");
-  command->footer("Example:  winnow table runs/quickstart --metric best,last --format markdown");
-  command->callback([flags] {
-    TableOptions options;
-    for (const std::string& metric : split(flags->metrics, ',')) {
-      options.metrics.emplace_back(trim(metric));
-    }
-    options.format = flags->json ? "json" : flags->format;
-    options.colour = use_colour();
-    if (flags->paper) {
-      options.paper_metric = paper_metric(flags->directories);
-      if (std::ranges::count(options.metrics, options.paper_metric) == 0) {
-        // The figures' metric becomes a column, asked for or not.
-        options.metrics.insert(options.metrics.begin(), options.paper_metric);
-      }
-    }
-    const std::vector<RunResult> results = collect(flags->directories, options.metrics);
-    fmt::print("{}", render_table(results, options));
-  });
+  command->add_flag("--by-cell", flags->by_cell,
+                    "a line for each row and column; with --paper only the paper's metrics");
+  command->add_option("--results", flags->results,
+                      "take the results from this file (--format runs); DIR is the sweep file");
+  command->footer(
+      "Example:  winnow table runs/quickstart --metric best,last --format markdown\n"
+      "          winnow table experiments/quickstart.toml --results quickstart.csv");
+  command->callback([flags, &program] { print_table(*flags, program); });
 }
 
 }  // namespace winnow

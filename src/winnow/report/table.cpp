@@ -12,6 +12,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "winnow/base/error.h"
@@ -256,13 +257,15 @@ void add_published(std::span<const RunsOfCell> cells, Table& table) {
   Column difference{ours.label, "difference", ours.metric, true, {}};
   for (std::size_t r = 0; r < cells.size(); ++r) {
     const auto found = std::ranges::find_if(
-        cells[r], [](const RunResult* run) { return run->published.has_value(); });
+        cells[r], [&](const RunResult* run) { return run->published.contains(ours.metric.name); });
     const bool known = found != cells[r].end();
     const bool both = known && ours.cells[r].runs > 0;
-    const double figure = known ? *(*found)->published : 0.0;
-    theirs.cells.push_back({.runs = known ? 1U : 0U, .mean = figure});
+    const Published figure = known ? (*found)->published.at(ours.metric.name) : Published{};
+    theirs.cells.push_back({.runs = known ? (figure.deviation ? 2U : 1U) : 0U,
+                            .mean = figure.value,
+                            .deviation = figure.deviation.value_or(0.0)});
     difference.cells.push_back(
-        {.runs = both ? 1U : 0U, .mean = both ? ours.cells[r].mean - figure : 0.0});
+        {.runs = both ? 1U : 0U, .mean = both ? ours.cells[r].mean - figure.value : 0.0});
   }
   table.columns.push_back(std::move(theirs));
   table.columns.push_back(std::move(difference));
@@ -296,14 +299,40 @@ Table make_table(const std::vector<RunResult>& results, const std::vector<Metric
       for (std::size_t r = 0; r < height; ++r) {
         column.cells.push_back(make_cell(metric, groups[c * height + r]));
       }
-      mark_best(column);
+      if (!options.by_cell) {
+        mark_best(column);
+      }
       table.columns.push_back(std::move(column));
-      if (metric.name == options.paper_metric) {
+      if (std::ranges::count(options.paper_metrics, metric.name) > 0) {
         add_published(std::span(groups).subspan(c * height, height), table);
       }
     }
   }
   return table;
+}
+
+// A line for each row and column, in the order of rows, without those that nothing is known of.
+std::vector<RunResult> one_column(const std::vector<RunResult>& results) {
+  Labels rows;
+  std::vector<std::pair<std::size_t, RunResult>> lines;
+  std::unordered_set<std::string> known;
+  for (const RunResult& run : results) {
+    RunResult line = run;
+    line.row = run.column.empty() ? run.row : fmt::format("{}, {}", run.row, run.column);
+    line.column = "";
+    if (!run.summary.is_null() || !run.published.empty()) {
+      known.insert(line.row);
+    }
+    lines.emplace_back(rows.add(run.row), std::move(line));
+  }
+  std::ranges::stable_sort(lines, {}, &std::pair<std::size_t, RunResult>::first);
+  std::vector<RunResult> kept;
+  for (auto& [row, line] : lines) {
+    if (known.contains(line.row)) {
+      kept.push_back(std::move(line));
+    }
+  }
+  return kept;
 }
 
 // Columns on a screen: UTF-8 continuation bytes take none.
@@ -527,6 +556,17 @@ const std::vector<std::string>& table_metrics() {
   return names;
 }
 
+const std::vector<std::string>& table_keys() {
+  static const std::vector<std::string> keys = [] {
+    std::vector<std::string> all;
+    for (const Metric& metric : metrics_known()) {
+      all.insert(all.end(), metric.keys.begin(), metric.keys.end());
+    }
+    return all;
+  }();
+  return keys;
+}
+
 std::optional<double> cost_target(const std::string& metric) {
   constexpr std::string_view kPrefix = "cost@";
   if (!metric.starts_with(kPrefix)) {
@@ -559,7 +599,7 @@ std::string render_table(const std::vector<RunResult>& results, const TableOptio
   if (metrics.empty()) {
     metrics = {find_metric("best"), find_metric("last")};
   }
-  const Table table = make_table(results, metrics, options);
+  const Table table = make_table(options.by_cell ? one_column(results) : results, metrics, options);
   if (format == "markdown") {
     return render_markdown(table);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,13 +11,20 @@
 
 namespace winnow {
 
+// What a paper prints for a cell, as a table shows it: 81.2 percent.
+struct Published {
+  double value = 0.0;
+  std::optional<double> deviation = {};
+};
+using PublishedByMetric = std::map<std::string, Published>;
+
 // One run and the place of its numbers in the table.
 struct RunResult {
   std::string row;
   std::string column;
   std::uint64_t seed = 0;
   Json summary;  // the content of the run's summary.json; null: it is not finished
-  std::optional<double> published = {};  // for its cell, as the table shows it: 81.2 percent
+  PublishedByMetric published = {};  // for its cell
 };
 
 struct TableOptions {
@@ -24,7 +32,8 @@ struct TableOptions {
   std::string format = "text";       // one of table_formats()
   bool colour = false;               // text only: the best cells in ANSI bold, not marked by '*'
   std::string rows_title = "method";
-  std::string paper_metric = {};  // the published figures are of this one; empty: none are shown
+  std::vector<std::string> paper_metrics = {};  // whose published figures are shown
+  bool by_cell = false;  // a line for each row and column that has a result or a published figure
 };
 
 // best, last, last10 (percent), participations, bytes (up + down), seconds (wall time), precision
@@ -34,6 +43,9 @@ const std::vector<std::string>& table_metrics();
 // The N of cost@N as a share, or nothing for another metric. Throws Error(kind usage) when N is not
 // a number from 0 to 100.
 std::optional<double> cost_target(const std::string& metric);
+
+// Where the numbers of all metrics but cost@N lie in a summary, as JSON pointers, each once.
+const std::vector<std::string>& table_keys();
 
 // text, markdown, csv, latex, json.
 const std::vector<std::string>& table_formats();
@@ -46,7 +58,8 @@ const std::vector<std::string>& table_formats();
 //   and column that have the metric, the value alone for one run, and "-" for none. Where only some
 //   of them have it, their number stands behind: "1200 ± 30 (2/3)"; and where some runs are not
 //   finished, how many are: "82.10 ± 0.40 (2 of 3 done)".
-// - Behind each column of the paper's metric stand the published figure and ours minus it.
+// - Behind each column of a metric with published figures stand these and ours minus them.
+// - by_cell: a line is called "ROW, COLUMN"; nothing is marked, since lines are not compared.
 // - The best cells of a column are marked when two or more of its rows have values: the largest
 //   accuracy, precision or recall, the smallest participations, bytes or seconds. Cells whose
 //   printed means are equal are tied, and all tied cells are marked. A cell that lacks a run,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <map>
 #include <tuple>
 
 #include "winnow/base/error.h"
@@ -120,6 +122,54 @@ void anchor_path(Json& table, const char* key, const std::filesystem::path& fold
     }
     *value = whole;
   }
+}
+
+// Calls `visit` with every table of the tree that may name files, and the key that does.
+void for_each_path(Json& tree, const std::function<void(Json&, const char*)>& visit) {
+  const std::initializer_list<std::pair<const char*, std::vector<const char*>>> places{
+      {"data", {"path", "list_test", "given_labels"}},
+      {"validation", {"path"}},
+      {"public", {"path"}},
+      {"noise", {"file"}},
+      {"model", {"path", "weights"}}};
+  for (const auto& [name, keys] : places) {
+    const auto found = tree.find(name);
+    if (found == tree.end()) {
+      continue;
+    }
+    // [[noise]] is a list of tables, the others are tables.
+    const bool is_list = found->is_array();
+    for (std::size_t i = 0; i < (is_list ? found->size() : 1); ++i) {
+      Json& table = is_list ? (*found)[i] : *found;
+      for (const char* key : keys) {
+        if (table.is_object()) {
+          visit(table, key);
+        }
+      }
+    }
+  }
+}
+
+// The order of keys says nothing.
+Json sorted(const Json& value) {
+  if (!value.is_structured()) {
+    return value;
+  }
+  Json result = value.is_array() ? Json::array() : Json::object();
+  if (value.is_array()) {
+    for (const Json& entry : value) {
+      result.push_back(sorted(entry));
+    }
+    return result;
+  }
+  std::map<std::string, const Json*> entries;
+  for (const auto& [key, entry] : value.items()) {
+    entries[key] = &entry;
+  }
+  for (const auto& [key, entry] : entries) {
+    result[key] = sorted(*entry);
+  }
+  return result;
 }
 
 [[noreturn]] void rethrow_with_file(const Error& error, const std::filesystem::path& file) {
@@ -245,27 +295,19 @@ Json load_experiment_tree(const std::filesystem::path& file,
 }
 
 void anchor_paths(Json& tree, const std::filesystem::path& folder) {
-  const auto anchor = [&](const char* table, std::initializer_list<const char*> keys) {
-    const auto found = tree.find(table);
-    if (found == tree.end()) {
-      return;
+  for_each_path(tree, [&](Json& table, const char* key) { anchor_path(table, key, folder); });
+}
+
+std::string cell_hash(Json tree) {
+  for (const char* key : {"name", "seed", "checkpoint_every"}) {
+    tree.erase(key);
+  }
+  for_each_path(tree, [](Json& table, const char* key) {
+    if (const auto value = table.find(key); value != table.end() && value->is_string()) {
+      *value = std::filesystem::path(value->get<std::string>()).filename().string();
     }
-    // [[noise]] is a list of tables, the others are tables.
-    const bool is_list = found->is_array();
-    for (std::size_t i = 0; i < (is_list ? found->size() : 1); ++i) {
-      Json& place = is_list ? (*found)[i] : *found;
-      for (const char* key : keys) {
-        if (place.is_object()) {
-          anchor_path(place, key, folder);
-        }
-      }
-    }
-  };
-  anchor("data", {"path", "list_test", "given_labels"});
-  anchor("validation", {"path"});
-  anchor("public", {"path"});
-  anchor("noise", {"file"});
-  anchor("model", {"path", "weights"});
+  });
+  return sha256_hex(sorted(tree).dump()).substr(0, 16);
 }
 
 Experiment load_experiment(const std::filesystem::path& file,

@@ -76,6 +76,10 @@ Json load_experiment_tree(const std::filesystem::path& file,
 // The last step of the above, for trees that are changed after loading.
 void anchor_paths(Json& tree, const std::filesystem::path& folder);
 
+// Digest of the settings that a tree gives, before defaults are filled in: new options do not
+// change it. Where files lie, the name, the seed and checkpoint_every do not count.
+std::string cell_hash(Json tree);
+
 // Both steps; errors name the file.
 Experiment load_experiment(const std::filesystem::path& file,
                            const std::vector<Override>& overrides, const Registry& registry);

@@ -355,6 +355,23 @@ RunOutcome resume_run(const fs::path& directory, const Registry& registry, const
   return play_to_end(session, directory, observer);
 }
 
+void slim_run(const fs::path& directory) {
+  refuse_links_of_run(directory);
+  const DirectoryLock lock(directory, at_work_in(directory));
+  if (read_summary(directory).is_null()) {
+    throw Error(ErrorKind::run, fmt::format("{} is not finished", directory.string()));
+  }
+  for (const char* name :
+       {"checkpoint", "model.safetensors", "model.pt", "ledger.jsonl", kTensorBoardFile}) {
+    std::error_code failed;
+    fs::remove_all(directory / name, failed);
+    if (failed) {
+      throw Error(ErrorKind::run, fmt::format("cannot remove {}: {}", (directory / name).string(),
+                                              failed.message()));
+    }
+  }
+}
+
 bool is_running(const fs::path& directory) {
   return DirectoryLock::is_held(directory);
 }

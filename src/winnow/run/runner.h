@@ -46,6 +46,10 @@ RunOutcome resume_run(const std::filesystem::path& directory, const Registry& re
 // the user.)
 void check_trust(const Experiment& experiment, const Runtime& runtime);
 
+// Removes the large parts from the directory of a finished run: models, checkpoint, ledger and the
+// TensorBoard log. What tables and reports are made from stays, and `verify` plays it again.
+void slim_run(const std::filesystem::path& directory);
+
 // Whether a process is at work in a run directory.
 bool is_running(const std::filesystem::path& directory);
 

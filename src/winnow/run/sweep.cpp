@@ -9,6 +9,8 @@
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/text.h"
+#include "winnow/run/paper.h"
+#include "winnow/run/smoke.h"
 #include "winnow/run/toml.h"
 
 namespace winnow {
@@ -145,41 +147,6 @@ std::vector<Axis> take_axes(Json& tree) {
   return axes;
 }
 
-// Published figures must belong to cells of the table, or a misspelt name would hide them.
-void check_paper(const Json& paper, const std::vector<SweepRun>& runs) {
-  if (!paper.is_object() || !paper.contains("metric") || !paper["metric"].is_string() ||
-      !paper.contains("figures") || !paper["figures"].is_object()) {
-    fail("paper: expected metric = \"...\" and figures = { \"row\" = number }");
-  }
-  std::set<std::string> rows;
-  std::set<std::string> columns;
-  for (const SweepRun& run : runs) {
-    rows.insert(run.row);
-    columns.insert(run.column);
-  }
-  const auto known = [](const std::string& what, const std::string& name,
-                        const std::set<std::string>& names) {
-    if (!names.contains(name)) {
-      fail(fmt::format("paper.figures: the sweep has no {} '{}'", what, name),
-           suggestion(name, std::vector<std::string>(names.begin(), names.end())));
-    }
-  };
-  const bool bare = columns == std::set<std::string>{""};
-  for (const auto& [row, figures] : paper["figures"].items()) {
-    known("row", row, rows);
-    const Json by_column = bare ? Json{{"", figures}} : figures;
-    if (!by_column.is_object()) {
-      fail(fmt::format("paper.figures.\"{}\": expected {{ \"column\" = number }}", row));
-    }
-    for (const auto& [column, figure] : by_column.items()) {
-      known("column", column, columns);
-      if (!figure.is_number()) {
-        fail(fmt::format("paper.figures.\"{}\": expected a number, found {}", row, figure.dump()));
-      }
-    }
-  }
-}
-
 std::string slug(const std::string& text) {
   std::string result;
   for (const char c : text) {
@@ -196,17 +163,30 @@ std::string slug(const std::string& text) {
   return result.empty() ? "run" : result;
 }
 
-// The experiment of a run; errors name the run.
-Experiment make_experiment(Json tree, const std::vector<const Choice*>& choices,
-                           const std::filesystem::path& folder, const Registry& registry) {
+// What all runs of a sweep are made from.
+struct Source {
+  Json tree;  // without the parts of the sweep
+  std::filesystem::path folder;
+  Scale scale;
+  Json smoke;  // the [smoke] table, or null
+};
+
+// Fills in the experiment of a run; errors name the run.
+void make_experiment(const Source& source, const std::vector<const Choice*>& choices,
+                     const Registry& registry, SweepRun& run) {
   try {
+    Json tree = source.tree;
     for (const Choice* choice : choices) {
       for (const auto& [key, value] : choice->sets) {
         set_by_path(tree, key, value);
       }
     }
-    anchor_paths(tree, folder);
-    return parse_experiment(tree, registry);
+    anchor_paths(tree, source.folder);
+    if (source.scale == Scale::smoke) {
+      shrink(tree, source.smoke, registry);
+    }
+    run.cell = cell_hash(tree);
+    run.experiment = parse_experiment(tree, registry);
   } catch (const Error& error) {
     std::vector<std::string> labels;
     labels.reserve(choices.size());
@@ -217,9 +197,8 @@ Experiment make_experiment(Json tree, const std::vector<const Choice*>& choices,
   }
 }
 
-SweepRun make_run(const Json& base, const std::vector<Axis>& axes,
-                  const std::vector<std::size_t>& picks, const std::filesystem::path& folder,
-                  const Registry& registry) {
+SweepRun make_run(const Source& source, const std::vector<Axis>& axes,
+                  const std::vector<std::size_t>& picks, const Registry& registry) {
   SweepRun run;
   std::vector<const Choice*> choices;
   std::vector<std::string> columns;
@@ -233,7 +212,7 @@ SweepRun make_run(const Json& base, const std::vector<Axis>& axes,
     }
   }
   run.column = join(columns, ", ");
-  run.experiment = make_experiment(base, choices, folder, registry);
+  make_experiment(source, choices, registry, run);
   run.seed = run.experiment.seed;
   if (run.row.empty()) {
     run.row = run.experiment.method;
@@ -243,36 +222,50 @@ SweepRun make_run(const Json& base, const std::vector<Axis>& axes,
   return run;
 }
 
-// The published figure of a cell: by row, and by column where there are columns.
-std::optional<double> figure_of(const Json& figures, const std::string& row,
-                                const std::string& column) {
-  const auto found = figures.find(row);
-  if (found == figures.end() || (found->is_object() && !found->contains(column))) {
-    return std::nullopt;
+std::vector<std::pair<std::string, std::string>> cells_of(const std::vector<SweepRun>& runs) {
+  std::vector<std::pair<std::string, std::string>> cells;
+  for (const SweepRun& run : runs) {
+    cells.emplace_back(run.row, run.column);
   }
-  return (found->is_object() ? found->at(column) : *found).get<double>();
+  return cells;
+}
+
+// Every row and every column once, with the first seed: what one of them cannot do shows here.
+void keep_first_row_and_column(std::vector<SweepRun>& runs) {
+  const SweepRun first = runs.front();
+  std::erase_if(runs, [&](const SweepRun& run) {
+    return run.seed != first.seed || (run.row != first.row && run.column != first.column);
+  });
+}
+
+Json take_part(Json& tree, const char* key) {
+  if (!tree.contains(key)) {
+    return nullptr;
+  }
+  Json part = tree[key];
+  tree.erase(key);
+  return part;
 }
 
 }  // namespace
 
 Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>& overrides,
-                 const Registry& registry) {
-  Json tree = load_experiment_tree(file, overrides);
-  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+                 const Registry& registry, Scale scale) {
+  Source source{load_experiment_tree(file, overrides),
+                std::filesystem::absolute(file).parent_path(), scale, nullptr};
+  Json& tree = source.tree;
   Sweep sweep;
   try {
     refuse_idle(overrides, tree);
     const std::vector<Axis> axes = take_axes(tree);
-    if (tree.contains("paper")) {
-      sweep.paper = tree["paper"];
-      tree.erase("paper");
-    }
+    const Json paper = take_part(tree, "paper");
+    source.smoke = take_part(tree, "smoke");
     sweep.name = tree.contains("name") && tree["name"].is_string() ? tree["name"].get<std::string>()
                                                                    : file.stem().string();
     std::vector<std::size_t> picks(axes.size(), 0);
     std::set<std::string> ids;
     for (;;) {
-      SweepRun run = make_run(tree, axes, picks, folder, registry);
+      SweepRun run = make_run(source, axes, picks, registry);
       if (!ids.insert(run.id).second) {
         fail(fmt::format("two runs of the grid are both called '{}'", run.id),
              "give rows and columns names that differ");
@@ -286,8 +279,12 @@ Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>&
         break;
       }
     }
-    if (!sweep.paper.is_null()) {
-      check_paper(sweep.paper, sweep.runs);
+    if (!paper.is_null()) {
+      sweep.paper = check_paper(paper, cells_of(sweep.runs));
+    }
+    if (scale == Scale::smoke) {
+      sweep.name += "-smoke";
+      keep_first_row_and_column(sweep.runs);
     }
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("{}: {}", file.string(), error.what()), error.hint());
@@ -306,7 +303,11 @@ RunStatus run_status(const std::filesystem::path& directory) {
 void write_sweep_index(const std::filesystem::path& directory, const Sweep& sweep) {
   Json runs = Json::array();
   for (const SweepRun& run : sweep.runs) {
-    runs.push_back({{"id", run.id}, {"row", run.row}, {"column", run.column}, {"seed", run.seed}});
+    runs.push_back({{"id", run.id},
+                    {"row", run.row},
+                    {"column", run.column},
+                    {"seed", run.seed},
+                    {"cell", run.cell}});
   }
   Json index{{"winnow_sweep", 1}, {"name", sweep.name}, {"runs", runs}};
   if (!sweep.paper.is_null()) {
@@ -326,9 +327,10 @@ SweepIndex read_sweep_index(const std::filesystem::path& directory) {
   try {
     const Json json = parse_json(read_file(path), path.string(), ErrorKind::run, kHint);
     index.name = json.value("name", "");
-    const Json paper = json.value("paper", Json::object());
-    index.paper_metric = paper.value("metric", "");
-    const Json figures = paper.value("figures", Json::object());
+    const Json part = json.value("paper", Json::array());
+    // Earlier versions wrote a single block.
+    const Json paper = part.is_object() && !part.empty() ? Json::array({part}) : part;
+    index.paper_metrics = paper_metrics(paper);
     for (const Json& run : json.at("runs")) {
       const auto id = run.at("id").get<std::string>();
       if (!is_plain_name(id)) {
@@ -340,8 +342,9 @@ SweepIndex read_sweep_index(const std::filesystem::path& directory) {
       RunPlace place{.row = run.at("row").get<std::string>(),
                      .column = run.at("column").get<std::string>(),
                      .seed = run.at("seed").get<std::uint64_t>(),
-                     .directory = directory / id};
-      place.published = figure_of(figures, place.row, place.column);
+                     .directory = directory / id,
+                     .cell = run.value("cell", "")};
+      place.published = published_for(paper, place.row, place.column);
       index.runs.push_back(std::move(place));
     }
   } catch (const Json::exception& error) {

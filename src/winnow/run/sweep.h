@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "winnow/report/table.h"
 #include "winnow/run/experiment.h"
 
 namespace winnow {
@@ -17,28 +17,32 @@ struct SweepRun {
   std::string row;  // labels in the table
   std::string column;
   std::uint64_t seed = 0;
+  std::string cell;  // digest of what the file sets for it: see cell_hash()
   Experiment experiment;
 };
 
 struct Sweep {
   std::string name;
   std::vector<SweepRun> runs;
-  Json paper = nullptr;  // the [paper] table, where there is one
+  Json paper = nullptr;  // blocks of published figures (run/paper.h), where there are any
 };
+
+// How much of a recipe is run: all of it, or a small form that shows that it works (run/smoke.h):
+// one seed, the first column of every row and every column of the first row.
+enum class Scale { full, smoke };
 
 // Reads an experiment file with
 //   [grid]       "key" = [values]: one axis per key, all combinations
 //   [[row]]      name = "...", set = { "key" = value, ... }: one axis of named rows
 //   [[column]]   the same for columns
-//   [paper]      metric = "best", figures = { "row" = number }, or { "row" = { "column" = number }
-//   }
-//                where there are columns: published figures for `winnow table --paper`
+//   [paper]      published figures for `winnow table --paper` (run/paper.h)
+//   [smoke]      "key" = value: what the small form of the sweep sets besides its general rule
 // The row label is the [[row]] name, or the method; the column label is the [[column]] name and the
 // values of every other axis but the seed. Every run is checked here, before any is started; errors
 // name the file and the run. At least one of the three parts must be there. An override of a key
 // that the grid sets would have no effect and is refused.
 Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>& overrides,
-                 const Registry& registry);
+                 const Registry& registry, Scale scale = Scale::full);
 
 // What is known of a run from its directory alone.
 enum class RunStatus { missing, started, finished };
@@ -54,13 +58,14 @@ struct RunPlace {
   std::string column = {};
   std::uint64_t seed = 0;
   std::filesystem::path directory = {};  // of a run that a sweep has not begun: not there yet
-  std::optional<double> published = {};  // the figure of its cell, where the sweep carries any
+  std::string cell = {};                 // SweepRun::cell; empty: of an earlier version
+  PublishedByMetric published = {};      // for its cell, where the sweep carries figures
 };
 
 struct SweepIndex {
   std::string name;
   std::vector<RunPlace> runs;
-  std::string paper_metric;  // of the published figures; empty: there are none
+  std::vector<std::string> paper_metrics;  // of the published figures
 };
 
 // Throws Error(kind run) naming the index when it is damaged.
