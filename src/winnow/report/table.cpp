@@ -40,6 +40,7 @@ const std::vector<Metric>& metrics_known() {
       {"seconds", Unit::seconds, false, {"/wall_seconds"}},
       {"precision", Unit::ratio, true, {"/detection/precision"}},
       {"recall", Unit::ratio, true, {"/detection/recall"}},
+      {"detected", Unit::ratio, true, {"/detection/accuracy"}},
   };
   return known;
 }

@@ -51,7 +51,7 @@ std::vector<ResultField> number_fields(const std::vector<std::string>& costs) {
 }
 
 Json::json_pointer pointer_to(const std::string& name) {
-  return Json::json_pointer("/" + name);
+  return Json::json_pointer(fmt::format("/{}", name));
 }
 
 std::string quoted(const std::string& text) {
@@ -245,13 +245,13 @@ std::string write_results(const std::vector<ResultLine>& lines,
   fields.insert(fields.end(), text_fields().begin(), text_fields().end());
   std::string text = "row,column,seed,cell";
   for (const ResultField& field : fields) {
-    text += "," + field.name;
+    text += fmt::format(",{}", field.name);
   }
   text += '\n';
   for (const ResultLine& line : lines) {
     text += fmt::format("{},{},{},{}", quoted(line.row), quoted(line.column), line.seed, line.cell);
     for (const ResultField& field : fields) {
-      text += "," + field_text(line.summary, field);
+      text += fmt::format(",{}", field_text(line.summary, field));
     }
     text += '\n';
   }

@@ -1,6 +1,7 @@
 #include "winnow/run/smoke.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
@@ -38,15 +39,15 @@ void shrink_noise(Json& tree) {
   }
 }
 
-// Whether a run has a setting, given or by default.
+// Whether a run has a setting, given or by default. A number is a place in a list.
 bool has_setting(const Json& resolved, const std::string& key) {
   const Json* place = &resolved;
   for (const std::string& part : split(key, '.')) {
-    if (place->is_array() && !part.empty() &&
-        part.find_first_not_of("0123456789") == std::string::npos) {
-      const std::size_t index =
-          std::min<std::size_t>(place->size(), std::stoul("0" + part.substr(0, 9)));
-      if (index == place->size()) {
+    if (place->is_array()) {
+      std::size_t index = 0;
+      const char* end = part.data() + part.size();
+      const auto [rest, error] = std::from_chars(part.data(), end, index);
+      if (error != std::errc() || rest != end || index >= place->size()) {
         return false;
       }
       place = &(*place)[index];
