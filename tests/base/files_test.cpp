@@ -29,6 +29,21 @@ class HostileFolder : public ::testing::Test {
   fs::path victim_ = folder_ / "victim";
 };
 
+TEST_F(HostileFolder, ATreeIsRemovedAndLinksInItAreNotFollowed) {
+  const fs::path tree = folder_ / "tree";
+  fs::create_directories(tree / "a/b");
+  write_file_whole(tree / "a/b/file", "x");
+  fs::create_symlink(victim_, tree / "a/link");
+  fs::create_symlink(folder_, tree / "folder");
+  std::error_code failed;
+  remove_tree(tree, failed);
+  EXPECT_FALSE(failed) << failed.message();
+  EXPECT_FALSE(fs::exists(tree));
+  EXPECT_EQ(read_file(victim_), "precious");
+  remove_tree(tree, failed);
+  EXPECT_FALSE(failed) << "nothing is there";
+}
+
 TEST_F(HostileFolder, WhatIsNoRegularFileIsRefusedWithoutWaiting) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   for (const fs::path& path : {folder_ / "pipe", fs::path("/dev/zero"), folder_}) {

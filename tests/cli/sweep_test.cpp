@@ -160,6 +160,16 @@ TEST(SweepCommand, AResultsFileStandsForTheRuns) {
   EXPECT_THAT(planned_ids(shop.done({"sweep", "e.toml", "--dry-run", "--json", "--out", "other",
                                      "--done", "done.csv"})),
               ElementsAre("fedavg_s2", "fedprox_s2"));
+  // Without the first run of the file its seed still comes first.
+  write_file_whole(shop / "one.csv", file.substr(0, file.find('\n', file.find('\n') + 1) + 1));
+  EXPECT_THAT(planned_ids(shop.done({"sweep", "e.toml", "--dry-run", "--json", "--out", "other",
+                                     "--done", "one.csv", "--order", "seed"})),
+              ElementsAre("fedprox_s1", "fedavg_s2", "fedprox_s2"));
+  // Without the first run of the file its seed still comes first.
+  write_file_whole(shop / "one.csv", file.substr(0, file.find('\n', file.find('\n') + 1) + 1));
+  EXPECT_THAT(planned_ids(shop.done({"sweep", "e.toml", "--dry-run", "--json", "--out", "other",
+                                     "--done", "one.csv", "--order", "seed"})),
+              ElementsAre("fedprox_s1", "fedavg_s2", "fedprox_s2"));
   EXPECT_EQ(planned_ids(shop.done({"sweep", "e.toml", "--dry-run", "--json", "--out", "other",
                                    "--done", "done.csv", "--set", "train.lr=0.5"}))
                 .size(),

@@ -142,6 +142,23 @@ bool is_leftover(const std::filesystem::path& path) {
   return end.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+void remove_tree(const std::filesystem::path& path, std::error_code& failed) {
+  if (std::filesystem::is_directory(std::filesystem::symlink_status(path, failed))) {
+    std::vector<std::filesystem::path> entries;
+    for (const auto& entry : std::filesystem::directory_iterator(path, failed)) {
+      entries.push_back(entry.path());
+    }
+    for (const std::filesystem::path& entry : entries) {
+      remove_tree(entry, failed);
+      if (failed) {
+        return;
+      }
+    }
+  }
+  failed.clear();  // that there is nothing is no failure
+  std::filesystem::remove(path, failed);
+}
+
 bool is_plain_name(std::string_view text) {
   constexpr std::size_t kLongest = 200;  // leaves room for what is added to it
   return !text.empty() && text.size() <= kLongest && text.front() != '.' && is_utf8(text) &&

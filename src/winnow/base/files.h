@@ -24,6 +24,11 @@ bool is_leftover(const std::filesystem::path& path);
 // A name for something that is to appear beside `path` only when complete: nobody can guess it.
 std::filesystem::path temporary_beside(const std::filesystem::path& path);
 
+// Removes a file, or a folder with everything in it. A symbolic link is removed, not followed. (A
+// LibTorch that was built with another C++ library can bring a std::filesystem::remove_all of its
+// own that crashes.)
+void remove_tree(const std::filesystem::path& path, std::error_code& failed);
+
 // Whether a text can be the name of one file or folder, and shown as it is: UTF-8, not empty, not
 // hidden, without slashes and control characters, and not longer than file systems allow.
 bool is_plain_name(std::string_view text);

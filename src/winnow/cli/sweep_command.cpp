@@ -93,12 +93,13 @@ bool is_chosen(const SweepRun& run, const std::vector<std::string>& only) {
       only, [&](const std::string& text) { return run.id.find(text) != std::string::npos; });
 }
 
-// One seed of every cell before the second seed of any. Seeds come in the order of the file.
-void order_by_seed(std::vector<PlannedRun>& plan) {
+// One seed of every cell before the second seed of any. Seeds come in the order of the file, also
+// where runs are left out.
+void order_by_seed(const Sweep& sweep, std::vector<PlannedRun>& plan) {
   std::vector<std::uint64_t> seeds;
-  for (const PlannedRun& planned : plan) {
-    if (std::ranges::count(seeds, planned.run->seed) == 0) {
-      seeds.push_back(planned.run->seed);
+  for (const SweepRun& run : sweep.runs) {
+    if (std::ranges::count(seeds, run.seed) == 0) {
+      seeds.push_back(run.seed);
     }
   }
   std::ranges::stable_sort(plan, {}, [&](const PlannedRun& planned) {
@@ -138,7 +139,7 @@ std::vector<PlannedRun> make_plan(const Sweep& sweep, const fs::path& directory,
                                               join(flags.only, " --only ")));
   }
   if (flags.order == "seed") {
-    order_by_seed(plan);
+    order_by_seed(sweep, plan);
   }
   return plan;
 }

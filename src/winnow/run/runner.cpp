@@ -65,14 +65,14 @@ void create_directory(const fs::path& directory, const Experiment& experiment) {
     write_file_whole(temporary / "experiment.toml", write_toml(experiment.resolved()));
     fs::rename(temporary, target);
   } catch (const fs::filesystem_error& error) {
-    fs::remove_all(temporary, failed);
+    remove_tree(temporary, failed);
     if (fs::exists(target, failed)) {
       refuse_existing(directory);
     }
     throw Error(ErrorKind::run,
                 fmt::format("cannot create {}: {}", directory.string(), error.code().message()));
   } catch (...) {
-    fs::remove_all(temporary, failed);
+    remove_tree(temporary, failed);
     throw;
   }
 }
@@ -364,7 +364,7 @@ void slim_run(const fs::path& directory) {
   for (const char* name :
        {"checkpoint", "model.safetensors", "model.pt", "ledger.jsonl", kTensorBoardFile}) {
     std::error_code failed;
-    fs::remove_all(directory / name, failed);
+    remove_tree(directory / name, failed);
     if (failed) {
       throw Error(ErrorKind::run, fmt::format("cannot remove {}: {}", (directory / name).string(),
                                               failed.message()));
