@@ -108,7 +108,7 @@ void table(const std::filesystem::path& directory) {
   targeted_cost(read_history(directory), 0.5);
   TableOptions options;
   if (is_sweep(directory.parent_path())) {
-    options.paper_metric = read_sweep_index(directory.parent_path()).paper_metric;
+    options.paper_metrics = read_sweep_index(directory.parent_path()).paper_metrics;
   }
   options.metrics = table_metrics();
   if (!summary.is_null()) {
