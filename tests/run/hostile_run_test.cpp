@@ -8,6 +8,7 @@
 
 #include "run/small_run.h"
 #include "testing/script_files.h"
+#include "winnow/base/arithmetic.h"
 #include "winnow/run/directory_lock.h"
 #include "winnow/run/find_runs.h"
 #include "winnow/run/judge.h"
@@ -177,6 +178,15 @@ TEST(HostileRun, WhatARunWasComputedWithIsTextOrNoEvent) {
   }
   EXPECT_EQ(read(R"({"arithmetic":)" + deep_list()), std::nullopt);
   EXPECT_EQ(read(R"({"arithmetic":"\u001b[2J"})")->arithmetic, "\\x1b[2J");
+}
+
+TEST(HostileRun, AnotherArithmeticIsRefusedWithWhatResumeAndVerifyCanDo) {
+  const TestFolder folder;
+  write_file_whole(folder / "events.jsonl", R"({"arithmetic":"avx1024"})");
+  EXPECT_EQ(error_text([&] { check_arithmetic(folder.path()); }),
+            fmt::format("{} was computed with the arithmetic avx1024, not {} | use --arithmetic "
+                        "avx1024, or start a new run with 'winnow run'",
+                        folder.path().string(), current_arithmetic()));
 }
 
 TEST(HostileRun, APipeIsNotWaitedFor) {
