@@ -112,7 +112,7 @@ void CoTeaching::play(std::int64_t round, Server& server) {
 
 MethodInfo coteaching_info() {
   return {"coteaching", "local trainer",
-          "two models that choose the samples of small loss for each other",
+          "two models that choose samples with a small loss for each other",
           [] { return std::make_unique<CoTeaching>(); }};
 }
 

@@ -143,7 +143,7 @@ void DivideMix::play(std::int64_t round, Server& server) {
 
 MethodInfo dividemix_info() {
   return {"dividemix", "local trainer",
-          "two models that tell clean samples apart for each other and guess the other labels",
+          "two models that find the clean samples for each other and guess the other labels",
           [] { return std::make_unique<DivideMix>(); }};
 }
 

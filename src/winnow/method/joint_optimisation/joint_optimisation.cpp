@@ -141,7 +141,7 @@ std::unique_ptr<ClientSide> JointOptimisation::client_side() const {
 
 MethodInfo joint_optimisation_info() {
   return {"joint_optimisation", "local trainer",
-          "clients replace their labels by the mean of the last predictions",
+          "clients replace their labels with the mean of the last predictions",
           [] { return std::make_unique<JointOptimisation>(); }};
 }
 

@@ -256,7 +256,7 @@ void PowerOfChoice::load(const Archive& archive) {
 }
 
 MethodInfo power_of_choice_info() {
-  return {"power_of_choice", "selection", "trains those candidates whose loss is largest",
+  return {"power_of_choice", "selection", "trains the candidates with the largest loss",
           [] { return std::make_unique<PowerOfChoice>(); }};
 }
 

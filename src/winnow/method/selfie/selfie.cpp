@@ -139,7 +139,7 @@ std::unique_ptr<ClientSide> Selfie::client_side() const {
 
 MethodInfo selfie_info() {
   return {"selfie", "local trainer",
-          "clients train on small losses and relabel what is always predicted alike",
+          "clients train on small losses and relabel samples whose prediction never changes",
           [] { return std::make_unique<Selfie>(); }};
 }
 
