@@ -81,8 +81,8 @@ std::unique_ptr<ClientSide> RHFL::client_side() const {
 }
 
 std::vector<Schema> RHFL::schemas() const {
-  return {{"pretrain", {}},
-          {"train", {{"round", FieldType::u32}}},
+  return {{"pretrain", {}, "trained"},
+          {"train", {{"round", FieldType::u32}}, "trained"},
           {"trained", {{"loss", FieldType::f64}}},
           {"probabilities", {{"batch", FieldType::u32}}},
           {"probabilities_done", {{"probabilities", FieldType::f32s}}},
