@@ -20,8 +20,7 @@ Json with_severity_as_text(const Json& table) {
   return copy;
 }
 
-std::int64_t count_wrong(const LabelNoiseInput& input, const GivenLabels& given,
-                         std::size_t client) {
+std::int64_t count_wrong(const BlockInput& input, const GivenLabels& given, std::size_t client) {
   const std::vector<bool> wrong =
       wrong_labels(given[client], input.assign[client], input.true_labels);
   return std::ranges::count(wrong, true);
@@ -77,7 +76,7 @@ std::vector<std::size_t> InputNoise::distortion_ids() const {
   return ids;
 }
 
-void InputNoise::apply(const LabelNoiseInput& input, const GivenLabels& given, at::Tensor& images,
+void InputNoise::apply(const BlockInput& input, const GivenLabels& given, at::Tensor& images,
                        Ledger& ledger, int threads) const {
   const std::vector<std::size_t> ids = distortion_ids();
   const int severity = parse_severity(options_.severity);

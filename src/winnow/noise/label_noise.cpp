@@ -121,7 +121,7 @@ Json with_flat_matrix(Json table, std::string_view where) {
   return table;
 }
 
-void check_given(const LabelNoiseInput& input, const GivenLabels& given) {
+void check_given(const BlockInput& input, const GivenLabels& given) {
   bool fits = given.size() == input.assign.size();
   for (std::size_t k = 0; fits && k < given.size(); ++k) {
     fits = given[k].size() == input.assign[k].size() &&
@@ -135,7 +135,7 @@ void check_given(const LabelNoiseInput& input, const GivenLabels& given) {
 
 // Records how a client's labels changed. Of `entry` all but wrong and samples is filled in; `noisy`
 // says whether the client counts as noisy even if no label is wrong.
-void record_client(LedgerClient entry, const LabelNoiseInput& input,
+void record_client(LedgerClient entry, const BlockInput& input,
                    const std::vector<std::int64_t>& before, const std::vector<std::int64_t>& labels,
                    Ledger& ledger) {
   const auto& samples = input.assign[static_cast<std::size_t>(entry.client)];
@@ -157,7 +157,7 @@ void record_client(LedgerClient entry, const LabelNoiseInput& input,
 }
 
 // Corrupts one client and records what changed.
-void corrupt_client(const ClientNoise& noise, const std::string& name, const LabelNoiseInput& input,
+void corrupt_client(const ClientNoise& noise, const std::string& name, const BlockInput& input,
                     std::vector<std::int64_t>& labels, Ledger& ledger) {
   const std::vector<std::int64_t> before = labels;
   std::int64_t picked = 0;
@@ -189,7 +189,7 @@ GivenLabels labels_of_clients(const Assignment& assign, std::span<const std::int
   return given;
 }
 
-void record_given_labels(const LabelNoiseInput& input, const GivenLabels& given, Ledger& ledger) {
+void record_given_labels(const BlockInput& input, const GivenLabels& given, Ledger& ledger) {
   const GivenLabels truth = labels_of_clients(input.assign, input.true_labels);
   for (std::size_t client = 0; client < given.size(); ++client) {
     record_client({.client = static_cast<std::int64_t>(client),
@@ -262,7 +262,7 @@ Json LabelNoise::values() const {
   return values;
 }
 
-void LabelNoise::apply(const LabelNoiseInput& input, GivenLabels& given, Ledger& ledger) const {
+void LabelNoise::apply(const BlockInput& input, GivenLabels& given, Ledger& ledger) const {
   if (input.classes < 2) {
     throw Error(ErrorKind::experiment,
                 fmt::format("{}: label noise needs at least 2 classes, the data set has {}", where_,
