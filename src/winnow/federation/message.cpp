@@ -16,10 +16,10 @@ std::int64_t field_bytes(const Field& field) {
     std::int64_t operator()(std::uint64_t) const { return 8; }
     std::int64_t operator()(double) const { return 8; }
     std::int64_t operator()(const std::vector<double>& values) const {
-      return 8 * static_cast<std::int64_t>(values.size());
+      return 8 * std::ssize(values);
     }
     std::int64_t operator()(const std::vector<float>& values) const {
-      return 4 * static_cast<std::int64_t>(values.size());
+      return 4 * std::ssize(values);
     }
     std::int64_t operator()(const State& state) const { return state.bytes(); }
     std::int64_t operator()(const std::vector<State>& states) const {

@@ -63,6 +63,11 @@ class Message {
   std::vector<std::pair<std::string, Field>> fields_;
 };
 
+// The round that a task is of, which travels as a u32 "round".
+inline std::int64_t round_of(const Message& task) {
+  return task.get<std::uint32_t>("round");
+}
+
 // Throws Error(kind peer) unless the message has exactly the fields of one of the schemas.
 void check(const Message& message, const std::vector<Schema>& schemas);
 // The same for a task, which something must answer.

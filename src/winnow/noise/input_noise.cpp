@@ -83,11 +83,10 @@ void InputNoise::apply(const BlockInput& input, const GivenLabels& given, at::Te
   const auto block = static_cast<std::int64_t>(input.block);
   Stream chooser(input.seed, "noise-clients", input.block);
   std::vector<DistortionJob> jobs;
-  for (const std::int64_t client :
-       scope_.choose(static_cast<std::int64_t>(input.assign.size()), chooser, where_)) {
+  for (const std::int64_t client : scope_.choose(std::ssize(input.assign), chooser, where_)) {
     const auto place = static_cast<std::size_t>(client);
     const std::vector<std::int64_t>& samples = input.assign[place];
-    const auto size = static_cast<std::int64_t>(samples.size());
+    const auto size = std::ssize(samples);
     const std::int64_t picked = exact_share(options_.level, size);
     Stream stream(input.seed, "noise", input.block, client);
     for (const std::int64_t i : stream.sample(size, picked)) {

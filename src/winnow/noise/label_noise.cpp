@@ -151,7 +151,7 @@ void record_client(LedgerClient entry, const BlockInput& input,
     }
   }
   entry.wrong = std::ranges::count(wrong_labels(labels, samples, input.true_labels), true);
-  entry.samples = static_cast<std::int64_t>(samples.size());
+  entry.samples = std::ssize(samples);
   entry.noisy = entry.noisy || entry.wrong > 0;
   ledger.add(std::move(entry));
 }
@@ -196,7 +196,7 @@ void record_given_labels(const BlockInput& input, const GivenLabels& given, Ledg
                    .block = kGivenLabelsBlock,
                    .name = "given_labels",
                    .level = 1.0,
-                   .picked = static_cast<std::int64_t>(given[client].size())},
+                   .picked = std::ssize(given[client])},
                   input, truth[client], given[client], ledger);
   }
 }
@@ -272,8 +272,8 @@ void LabelNoise::apply(const BlockInput& input, GivenLabels& given, Ledger& ledg
   Stream stream(input.seed, "noise-clients", input.block);
   LabelNoiseContext context;
   context.classes = input.classes;
-  context.samples = static_cast<std::int64_t>(input.true_labels.size());
-  context.federation = static_cast<std::int64_t>(input.assign.size());
+  context.samples = std::ssize(input.true_labels);
+  context.federation = std::ssize(input.assign);
   context.clients = scope_.choose(context.federation, stream, where_);
   context.where = where_;
   for (const ClientNoise& noise : info_->plan(options_, context, stream)) {

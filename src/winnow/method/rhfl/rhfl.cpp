@@ -97,8 +97,7 @@ void RHFL::play(std::int64_t round, Server& server) {
     ask_to_train("pretrain", round, pool, server);
   }
   const std::vector<std::int64_t> chosen = select_uniform(
-      pool, participants(server.setting.fraction, static_cast<std::int64_t>(pool.size())),
-      server.setting.seed, round);
+      pool, participants(server.setting.fraction, std::ssize(pool)), server.setting.seed, round);
   const std::vector<double> weights = weigh(chosen);
   for (std::size_t k = 0; k < chosen.size(); ++k) {
     confidence_[chosen[k]] = weights[k];
