@@ -1,18 +1,13 @@
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
 
-#include "winnow/base/arithmetic.h"
-#include "winnow/base/error.h"
+#include "testing/with_arithmetic.h"
 
 int main(int argc, char** argv) {
-  try {
-    winnow::adopt_arithmetic(winnow::default_arithmetic(), argv);
-  } catch (const winnow::Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return winnow::exit_code(error.kind());
-  }
-  benchmark::AddCustomContext("arithmetic", winnow::current_arithmetic());
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
+  return winnow::with_arithmetic(argv, [&] {
+    benchmark::AddCustomContext("arithmetic", winnow::current_arithmetic());
+    benchmark::Initialize(&argc, argv);
+    benchmark::RunSpecifiedBenchmarks();
+    benchmark::Shutdown();
+    return 0;
+  });
 }

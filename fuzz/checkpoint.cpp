@@ -18,10 +18,10 @@
 #include <optional>
 
 #include "json_mutator.h"
+#include "small_experiment.h"
 #include "target.h"
 #include "winnow/model/safetensors.h"
 #include "winnow/run/session.h"
-#include "winnow/run/toml.h"
 
 using namespace winnow;
 
@@ -55,36 +55,12 @@ constexpr std::array<Choice, 16> kMethods{
      {"dividemix", "warmup = 1\nramp = 1\n"},
      {"clc", "holdout_rounds = 3\ncorrection_rounds = 2\ntau = 0.0\n"}}};
 
-Experiment experiment_of(const Choice& choice) {
-  const std::string text = std::string(R"(name = "small"
-rounds = 6
-[data]
-name = "synthetic"
-samples = 48
-test_samples = 8
-classes = 4
-size = 16
-[federation]
-clients = 4
-fraction = 0.5
-[validation]
-source = "split"
-[[noise]]
-name = "fedcorr_labels"
-rho = 0.5
-[train]
-epochs = 1
-[method]
-name = ")") + choice.method +
-                           "\"\n" + choice.settings;
-  return parse_experiment(parse_toml(text, "small.toml"), builtin_methods());
-}
-
 // A run after two rounds and the file it saved.
 class Subject {
  public:
   explicit Subject(const Choice& choice)
-      : session_(experiment_of(choice), builtin_methods(), {1, "cpu"}, nullptr) {
+      : session_(fuzz::small_experiment(choice.method, choice.settings), builtin_methods(),
+                 {1, "cpu"}, nullptr) {
     session_.play();
     session_.play();
     right_ = session_.checkpoint();

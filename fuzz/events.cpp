@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "json_mutator.h"
+#include "small_experiment.h"
 #include "target.h"
 #include "winnow/base/files.h"
 #include "winnow/report/page.h"
@@ -13,7 +14,6 @@
 #include "winnow/run/report_data.h"
 #include "winnow/run/runner.h"
 #include "winnow/run/sweep.h"
-#include "winnow/run/toml.h"
 
 using namespace winnow;
 
@@ -30,29 +30,10 @@ class Folder {
  public:
   Folder() {
     const Registry registry = builtin_methods();
-    const Json tree = parse_toml(R"(name = "small"
-rounds = 2
-[data]
-name = "synthetic"
-samples = 40
-test_samples = 10
-classes = 4
-[federation]
-clients = 4
-fraction = 0.5
-[[noise]]
-name = "fedcorr_labels"
-rho = 0.5
-[method]
-name = "fedcorr"
-iterations = 1
-finetune_rounds = 1
-usual_rounds = 1
-lid_neighbours = 5
-)",
-                                 "small.toml");
+    const Experiment experiment = fuzz::small_experiment(
+        "fedcorr", "iterations = 1\nfinetune_rounds = 1\nusual_rounds = 1\nlid_neighbours = 5");
     RunObserver silence;
-    start_run(parse_experiment(tree, registry), registry, {1, "cpu"}, run(), nullptr, silence);
+    start_run(experiment, registry, {1, "cpu"}, run(), nullptr, silence);
     for (const char* name : kFiles) {
       right_.push_back(std::filesystem::exists(run() / name) ? read_file(run() / name) : "");
     }
@@ -108,7 +89,7 @@ void table(const std::filesystem::path& directory) {
   targeted_cost(read_history(directory), 0.5);
   TableOptions options;
   if (is_sweep(directory.parent_path())) {
-    options.paper_metric = read_sweep_index(directory.parent_path()).paper_metric;
+    options.paper_metrics = read_sweep_index(directory.parent_path()).paper_metrics;
   }
   options.metrics = table_metrics();
   if (!summary.is_null()) {

@@ -189,10 +189,11 @@ TEST(Aggregate, RefusesMethodsThatNeedMoreThanModels) {
   ModelFiles folder;
   const Words files{folder.add("a.safetensors", 1)};
   const std::string why = ": models alone do not make its next one: ";
-  expect_error(folder.call(files, {"-m", "fedavg,fednova"}), 2,
-               "--method fednova" + why + "its messages carry 'a' beside the model\n  choose of ");
+  expect_error(
+      folder.call(files, {"-m", "fedavg,fednova"}), 2,
+      "--method fednova" + why + "its messages carry 'a' beside the model\n  choose one of ");
   expect_error(folder.call(files, {"-m", "fedcorr"}), 2,
-               "--method fedcorr" + why + "it needs more of its clients than one training");
+               "--method fedcorr" + why + "its clients have to do more than train once");
   expect_error(folder.call(files, {"-m", "oracle"}), 2,
                "--method oracle" + why + "it needs to be told the truth about its clients");
   expect_error(folder.call(files, {"-m", "krun"}), 3, "unknown method 'krun'\n  did you mean");

@@ -149,7 +149,7 @@ TEST(Arithmetic, ResumeAndVerifyRefuseAnotherOne) {
     const Ended ended = shop.call({command, "r", "--arithmetic", "native"});
     EXPECT_EQ(ended.code, 5);
     EXPECT_EQ(ended.err, "winnow: r was computed with the arithmetic baseline, not " + native +
-                             "\n  leave --arithmetic out, or start a new run with --out\n");
+                             "\n  leave --arithmetic out, or start a new run with 'winnow run'\n");
   }
   forge(shop / "r", "arithmetic", "avx1024");
   for (const char* command : {"resume", "verify"}) {
@@ -157,7 +157,7 @@ TEST(Arithmetic, ResumeAndVerifyRefuseAnotherOne) {
     EXPECT_EQ(ended.code, 5);
     EXPECT_EQ(ended.err,
               "winnow: r was computed with the arithmetic avx1024, which this CPU does not have\n"
-              "  go on with it on a CPU that has it, or start a new run with --out\n");
+              "  use a CPU that has it, or start a new run with 'winnow run'\n");
   }
 }
 

@@ -259,6 +259,16 @@ TEST(SweepCommand, OnlyPicksRunsByName) {
   EXPECT_EQ(none.err, "winnow: --only nothing: no run has this in its name\n");
 }
 
+TEST(SweepCommand, JsonListsTheRunsThatWereAskedFor) {
+  const Workshop shop(kGrid);
+  const Words json{"sweep", "e.toml", "--quiet", "--json", "--only", "fedprox"};
+  const Json list = shop.done(json).json();
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0].dump(),
+            R"({"id":"fedprox_s1","row":"fedprox","column":"","seed":1,"finished":true})");
+  EXPECT_EQ(list[1].at("id"), "fedprox_s2");
+}
+
 TEST(SweepCommand, QuietPrintsNothing) {
   const Workshop shop("[grid]\nseed = [1]\n");
   const Ended ended = shop.done({"sweep", "e.toml", "--quiet"});

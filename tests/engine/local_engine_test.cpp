@@ -19,7 +19,8 @@ extern "C" int omp_get_max_threads() __attribute__((weak));
 namespace winnow::local_engine_test {
 
 const std::vector<Schema>& ping_schemas() {
-  static const std::vector<Schema> schemas{{"ping", {}}, {"pong", {{"value", FieldType::u32}}}};
+  static const std::vector<Schema> schemas{{"ping", {}, "pong"},
+                                           {"pong", {{"value", FieldType::u32}}}};
   return schemas;
 }
 
@@ -387,6 +388,18 @@ TEST(LocalEngine, ChecksTasksAndRepliesAgainstTheirSchemas) {
             "message 'pong' does not have the fields of its schema");
   EXPECT_EQ(error_text([&] { scripted.engine.ask(pings({1}), fold); }),
             "unknown message kind 'pang'");
+  EXPECT_EQ(scripted.engine.traffic().bytes_up, 0);
+}
+
+TEST(LocalEngine, ATaskIsAnsweredByTheKindItAsksFor) {
+  Scripted scripted([](const Message& task, ClientContext&) { return task; });
+  const auto fold = [](std::int64_t, const Message&) { FAIL() << "it was folded"; };
+  EXPECT_EQ(error_text([&] { scripted.engine.ask(pings({0}), fold); }),
+            "task 'ping' was answered with 'ping', expected 'pong'");
+  EXPECT_EQ(error_text([&] {
+              scripted.engine.ask({{0, pong(1)}}, fold);
+            }),
+            "message 'pong' is no task: there is no 'pong_done' to answer it");
   EXPECT_EQ(scripted.engine.traffic().bytes_up, 0);
 }
 

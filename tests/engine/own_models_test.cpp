@@ -16,7 +16,7 @@ struct Mixed {
       : engine(data, deal(data, kSizes), net_info<NormNet>("norm"), {.eval_batch = 2},
                {.lanes = lanes, .seed = 8, .public_images = data.test.images}, nullptr) {
     engine.serve(std::make_unique<ScriptedClient>(std::move(script)),
-                 {{"ping", {}}, {"pong", {{"value", FieldType::u32}}}},
+                 {{"ping", {}, "pong"}, {"pong", {{"value", FieldType::u32}}}},
                  {net_info<TwoLayerNet>("two"), net_info<LinearNet>("one")});
   }
   std::map<std::int64_t, std::uint32_t> ask(const std::vector<std::int64_t>& clients) {

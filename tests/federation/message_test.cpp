@@ -107,6 +107,27 @@ TEST(MessageSchema, RefusesEverythingElse) {
   EXPECT_EQ(text(Message("done").set("loss", 1.0).set("loss", 1.0)), misfit);
 }
 
+TEST(MessageSchema, PairsTasksAndReplies) {
+  const std::vector<Schema> schemas{
+      {"train", {}}, {"train_done", {}}, {"dismiss", {}, "dismissed"}, {"dismissed", {}}};
+  EXPECT_NO_THROW(check_task(Message("train"), schemas));
+  EXPECT_NO_THROW(check_task(Message("dismiss"), schemas));
+  EXPECT_NO_THROW(check_reply(Message("train_done"), Message("train"), schemas));
+  EXPECT_NO_THROW(check_reply(Message("dismissed"), Message("dismiss"), schemas));
+  const auto reply_text = [&](const char* task, const char* reply) {
+    const auto checked = [&] { check_reply(Message(reply), Message(task), schemas); };
+    EXPECT_EQ(error_kind(checked), ErrorKind::peer);
+    return error_text(checked);
+  };
+  EXPECT_EQ(reply_text("train", "dismissed"),
+            "task 'train' was answered with 'dismissed', expected 'train_done'");
+  EXPECT_EQ(reply_text("dismiss", "dismiss"),
+            "task 'dismiss' was answered with 'dismiss', expected 'dismissed'");
+  EXPECT_EQ(reply_text("train", "done"), "unknown message kind 'done'");
+  EXPECT_EQ(error_text([&] { check_task(Message("dismissed"), schemas); }),
+            "message 'dismissed' is no task: there is no 'dismissed_done' to answer it");
+}
+
 TEST(Message, RenamedKeepsTheFields) {
   const Message task = Message("train").set("round", std::uint32_t{3});
   const Message other = task.renamed("train_score");

@@ -257,7 +257,7 @@ TEST(Checkpoint, AnotherExperimentIsRefused) {
   save_checkpoint(folder.path(), sample_checkpoint());
   const std::string expected = "checkpoint " + file_of(folder.path()).string() +
                                " was made under another experiment | restore the run's "
-                               "experiment.toml, or start a new run with --out";
+                               "experiment.toml, or start a new run with 'winnow run'";
   EXPECT_EQ(load_error(folder.path(), "other"), expected);
   // Also when the other experiment has another model: the cause is named, not the consequence.
   EXPECT_EQ(load_error(folder.path(), "other", state_of({1.0F}).layout), expected);

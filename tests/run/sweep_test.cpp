@@ -1,5 +1,6 @@
 #include "winnow/run/sweep.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -277,6 +278,27 @@ TEST(Sweep, RunsMustHaveDifferentNames) {
       load_error("[[row]]\nname = 'a b'\n[[row]]\nname = 'a-b'\n"),
       "two runs of the grid are both called 'a-b_s1' | give rows and columns names that differ");
   EXPECT_THAT(load_error("[grid]\nseed = [1, 1]\n"), HasSubstr("both called 'fedavg_s1'"));
+}
+
+TEST(Sweep, AGridThatWouldRunForEverIsRefused) {
+  const auto axis = [](const std::string& key, std::size_t values) {
+    std::vector<std::string> list;
+    for (std::size_t i = 0; i < values; ++i) {
+      list.push_back(std::to_string(i + 1));
+    }
+    return fmt::format("\"{}\" = [{}]\n", key, join(list, ", "));
+  };
+  const std::string expected =
+      "the grid has more than 100000 runs | leave out values, or cut it into several files";
+  std::string grid = "[grid]\n";
+  for (int i = 0; i < 12; ++i) {  // 100^12 does not fit into 64 bits
+    grid += axis(fmt::format("method.m{}", i), 100);
+  }
+  EXPECT_EQ(load_error(grid), expected);
+  EXPECT_EQ(load_error("[grid]\n" + axis("seed", 1000) + axis("rounds", 101)), expected);
+  // Exactly the limit is taken: only then are the runs made, and the first says what is wrong.
+  EXPECT_THAT(load_error("[grid]\n" + axis("seed", 1000) + axis("train.nothing", 100)),
+              StartsWith("run 'seed=1, nothing=1': unknown key 'train.nothing'"));
 }
 
 TEST(Sweep, StatusIsReadFromTheDirectory) {

@@ -42,7 +42,7 @@ export interface Summary {
   lanes?: number;
   libtorch?: string;
   uses_ground_truth?: boolean;
-  truth_unknown?: boolean; // the user's own labels, with no noise put on them
+  truth_unknown?: boolean; // as in the partition
   // Null where it has no meaning: the precision of no flags, the recall of no noisy clients.
   detection?: { flagged: number; precision: number | null; recall: number | null };
   selection?: { label_precision: number; label_recall: number };
@@ -70,6 +70,7 @@ export interface Partition {
   test: number;
   class_names: string[];
   clients: PartitionClient[];
+  truth_unknown?: boolean; // the user's own labels, with no noise put on them
 }
 
 export interface Run {
@@ -143,10 +144,20 @@ export const clientCounts = (report: Report): number[] =>
 export const usesTruth = (runs: Run[]): boolean =>
   runs.some((run) => run.uses_ground_truth || run.summary?.uses_ground_truth);
 
-// The summary comes last; until then findings that compare no labels say the same.
-export const truthUnknown = (run: Run | undefined): boolean =>
+const kMostCompared = 1000; // classes, as kMostConfusionClasses of src/winnow/run/quality.h
+
+// Whether there are too many classes to record how labels were confused.
+export const tooManyToCompare = (report: Report, run: Run | undefined): boolean =>
+  run !== undefined && (partitionOf(report, run)?.class_names.length ?? 0) > kMostCompared;
+
+// The partition says so from the first round on. Directories of version 0.1 have it in the summary;
+// until that is there, findings that compare no labels say the same.
+export const truthUnknown = (report: Report, run: Run | undefined): boolean =>
+  (run && partitionOf(report, run)?.truth_unknown) ??
   run?.summary?.truth_unknown ??
-  (run?.findings?.round !== undefined && run.findings.confusion === undefined);
+  (run?.findings?.round !== undefined &&
+    run.findings.confusion === undefined &&
+    !tooManyToCompare(report, run));
 
 export interface Accuracies {
   best: number;

@@ -150,6 +150,39 @@ test("the head names every number of clients, from the experiment where no parti
   assert.match(await facts(report), /^mnist · 1,500 clients · 3 methods/);
 });
 
+test("the settings have the rounds that were played, not those that the method does not use", async () => {
+  const report = sample({ methods: ["fedavg", "fedcorr"], columns: ["IID"], rounds: 20 });
+  for (const run of report.runs) {
+    run.experiment = { ...run.experiment, rounds: 20 };
+    run.planned_rounds = run.row === "fedcorr" ? 35 : 20;
+  }
+  const { page } = await open(browser, report);
+  const table = section(page, "experiment").getByRole("table", { name: "Settings in which" });
+  const row = table.locator("tr", { hasText: "rounds" });
+  assert.deepEqual(await row.locator("th, td").allTextContents(), ["rounds", "20, 35"]);
+  await page.context().close();
+  const alone = { ...report, runs: report.runs.filter((run) => run.row === "fedcorr").slice(0, 1) };
+  const { page: single } = await open(browser, alone);
+  const entry = section(single, "experiment").locator("dl.settings div", { hasText: "rounds" });
+  assert.equal(await entry.locator("dd").textContent(), "35");
+  await single.context().close();
+});
+
+test("scores have names for people", async () => {
+  const report = sample({ methods: ["fedcorr"], columns: ["IID"], seeds: [1] });
+  const { scores } = report.runs[0].findings;
+  const same = scores.lid;
+  Object.assign(scores, { flag_share: same, flag_share_early: same, of_my_own: same });
+  const { page } = await open(browser, report);
+  assert.deepEqual(await section(page, "scores").locator("figcaption").allTextContents(), [
+    "LID: local intrinsic dimension of the client's predictions",
+    "Share of its rounds in which it was flagged",
+    "Share of its rounds up to penalty_rounds in which it was flagged",
+    "of my own",
+  ]);
+  await page.context().close();
+});
+
 test("a seed keeps all its digits and can be chosen", async () => {
   const long = ["18446744073709551614", "18446744073709551615"];
   const { page } = await open(browser, sample({ seeds: long }));

@@ -55,12 +55,17 @@ function unknown() {
   return report;
 }
 
+const startAgain = (report) => {
+  delete report.runs[0].summary;
+  report.runs[0].status = "started";
+  return report;
+};
+
 test("where the truth is not known flags are neither right nor wrong", async () => {
-  const finished = unknown();
-  const underWay = unknown();
-  delete underWay.runs[0].summary;
-  underWay.runs[0].status = "started";
-  for (const report of [finished, underWay]) {
+  const said = startAgain(unknown()); // before its first findings
+  said.runs[0].findings = { flagged: [0, 1, 2] };
+  said.partitions[0].truth_unknown = true;
+  for (const report of [unknown(), startAgain(unknown()), said]) {
     const { page, complaints } = await open(browser, report);
     assert.deepEqual(await page.locator(".verdict h4").allTextContents(), ["Flagged"]);
     assert.equal(await page.locator(".verdict .count").textContent(), "3");
@@ -69,6 +74,22 @@ test("where the truth is not known flags are neither right nor wrong", async () 
     const text = await page.locator("main").innerText();
     assert.doesNotMatch(text, /wrongly|rightly|truly clean|clients are noisy|% right/i);
     assert.match(await section(page, "confusion").innerText(), /true labels of these data are not known/);
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  }
+});
+
+test("with too many classes to compare, the truth is still known", async () => {
+  const report = sample({ methods: ["fedcorr"], columns: ["IID"], seeds: [1], classes: 1001 });
+  delete report.runs[0].findings.confusion; // as the program leaves it
+  for (const data of [report, startAgain(structuredClone(report))]) {
+    const { page, complaints } = await open(browser, data);
+    assert.match(await section(page, "confusion").innerText(), /Not recorded: there are more than 1,000 classes/);
+    assert.match(await section(page, "partition").innerText(), /6 of the clients are noisy/);
+    assert.match(await section(page, "scores").innerText(), /truly clean/);
+    const verdicts = await page.locator(".verdict h4").allTextContents();
+    assert.deepEqual(verdicts, ["Rightly flagged", "Wrongly flagged", "Missed", "Rightly left alone"]);
+    assert.doesNotMatch(await page.locator("main").innerText(), /not known/);
     assert.deepEqual(complaints, []);
     await page.context().close();
   }

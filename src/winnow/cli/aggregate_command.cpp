@@ -119,7 +119,7 @@ std::optional<std::string> needs_more(const MethodInfo& info, const Method& meth
     return "it needs to be told the truth about its clients";
   }
   if (dynamic_cast<const BaseMethod*>(&method) == nullptr) {
-    return "it needs more of its clients than one training";
+    return "its clients have to do more than train once";
   }
   const std::vector<Schema> plain = BaseMethod().schemas();
   for (const Schema& schema : method.schemas()) {
@@ -164,7 +164,7 @@ Rule make_rule(const std::string& name, const Json& table, const Registry& regis
     throw Error(
         ErrorKind::usage,
         fmt::format("--method {}: models alone do not make its next one: {}", name, *reason),
-        "choose of " + join(able, ", "));
+        "choose one of " + join(able, ", "));
   }
   return rule;
 }
@@ -373,13 +373,14 @@ void add_aggregate_command(CLI::App& app, Program& program) {
       ->required();
   command
       ->add_option("-m,--method", flags->methods,
-                   "one or more of the methods that need nothing but models, with commas")
+                   "one or more of the methods that need nothing but models, separated by commas")
       ->required();
   command->add_option("--set", flags->sets, "set a parameter, e.g. method.trim=0.1")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--samples", flags->samples,
-                      "how many samples each client has, with commas (default: all the same)");
+  command->add_option(
+      "--samples", flags->samples,
+      "how many samples each client has, separated by commas (default: all the same)");
   command->add_option("--start", flags->start,
                       "the model that the clients started from (default: their mean)");
   command->add_option("-o,--out", flags->out, "write the combined model here (of one method)");

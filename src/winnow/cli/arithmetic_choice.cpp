@@ -31,7 +31,7 @@ Arithmetic recorded_arithmetic(const std::filesystem::path& directory, const std
     throw Error(ErrorKind::run,
                 fmt::format("{} was computed with the arithmetic {}, which this CPU does not have",
                             directory.string(), name),
-                "go on with it on a CPU that has it, or start a new run with --out");
+                "use a CPU that has it, or start a new run with 'winnow run'");
   }
 }
 
@@ -69,7 +69,7 @@ void follow_arithmetic(const std::filesystem::path& directory, const Program& pr
       throw Error(ErrorKind::run,
                   fmt::format("{} was computed with the arithmetic {}, not {}", directory.string(),
                               recorded->arithmetic, now),
-                  "leave --arithmetic out, or start a new run with --out");
+                  "leave --arithmetic out, or start a new run with 'winnow run'");
     }
     const Arithmetic wanted = recorded_arithmetic(directory, recorded->arithmetic);
     tell(fmt::format("{} was computed with the arithmetic {}: going on with it\n",

@@ -95,7 +95,7 @@ void RuntimeFlags::add_to(CLI::App& command) {
       .add_option("--lanes", runtime.lanes,
                   "trainers working side by side (default: one per core; measured on a GPU)")
       ->check(CLI::Range(1, 1024));
-  command.add_option("--precision", runtime.precision, "of a GPU: fp32, tf32, bf16 or auto (tf32)");
+  command.add_option("--precision", runtime.precision, "on a GPU: fp32, tf32, bf16 or auto (tf32)");
   command.add_option("--device", runtime.device, "cpu, cuda, cuda:N or auto")
       ->capture_default_str();
   command.add_flag("-q,--quiet", quiet, "no progress");

@@ -196,7 +196,7 @@ class SweepExecution {
     show(true);
   }
 
-  void report(const Sweep& sweep) const {
+  void report(const std::vector<PlannedRun>& plan) const {
     for (const std::string& failure : failures_) {
       tell(fmt::format("failed: {}\n", failure));
     }
@@ -208,7 +208,8 @@ class SweepExecution {
     }
     if (flags_.json) {
       Json list = Json::array();
-      for (const SweepRun& run : sweep.runs) {
+      for (const PlannedRun& planned : plan) {
+        const SweepRun& run = *planned.run;
         list.push_back({{"id", run.id},
                         {"row", run.row},
                         {"column", run.column},
@@ -420,7 +421,7 @@ void sweep(const SweepFlags& flags, Program& program) {
     tell_rounds(sweep, flags.only, program.registry);
   }
   execution.execute(stop_on_signals());
-  execution.report(sweep);
+  execution.report(plan);
   program.exit_code = execution.interrupted()     ? kExitInterrupted
                       : execution.failures() != 0 ? kExitSweepFailed
                                                   : 0;

@@ -158,7 +158,7 @@ void add_table_command(CLI::App& app, Program& program) {
   command
       ->add_option("-m,--metric", flags->metrics,
                    "one or more of " + join(table_metrics(), ", ") +
-                       ", with commas; cost@80: participations until 80 % was reached")
+                       ", separated by commas; cost@80: participations until 80 % was reached")
       ->capture_default_str();
   command
       ->add_option("-f,--format", flags->format,

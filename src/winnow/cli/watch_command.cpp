@@ -42,7 +42,7 @@ void add_watch_command(CLI::App& app, Program& /*program*/) {
   CLI::App* command =
       app.add_subcommand("watch", "serve the report on this machine, updated while runs go on");
   command->add_option("DIR", flags->directories, "run or sweep directories")->required();
-  command->add_option("-p,--port", flags->port, "on 127.0.0.1; 0 takes any free one")
+  command->add_option("-p,--port", flags->port, "port on 127.0.0.1; 0 takes any free one")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   command->footer("Example:  winnow watch runs/quickstart");

@@ -138,12 +138,12 @@ Loaded load_images(const DataSetInfo& info, const fs::path& place, const DataOpt
     return decode_images(std::span(entries).first(count), side);
   };
   Loaded loaded;
-  loaded.train_total = static_cast<std::int64_t>(split.train.size());
+  loaded.train_total = std::ssize(split.train);
   loaded.set.train = decode(split.train, options.train_limit);
   loaded.set.test = decode(split.test, options.test_limit);
   loaded.set.test_drawn = split.test_drawn;
   loaded.set.class_names = split.class_names;
-  loaded.set.classes = static_cast<std::int64_t>(split.class_names.size());
+  loaded.set.classes = std::ssize(split.class_names);
   return loaded;
 }
 
@@ -284,7 +284,7 @@ DataSet load(const DataOptions& options) {
   Loaded loaded = read(info, place.found, options);
   DataSet& set = loaded.set;
   set.name = info.name;
-  if (static_cast<std::int64_t>(info.class_names.size()) == set.classes) {
+  if (std::ssize(info.class_names) == set.classes) {
     set.class_names = info.class_names;
   }
   if (!options.given_labels.empty()) {

@@ -61,7 +61,7 @@ void validate(const DataSet& set) {
   if (set.classes < 1 || set.classes > kMostClasses) {
     contradict(set, fmt::format("{} classes, expected 1 to {}", set.classes, kMostClasses));
   }
-  if (static_cast<std::int64_t>(set.class_names.size()) != set.classes) {
+  if (std::ssize(set.class_names) != set.classes) {
     contradict(set,
                fmt::format("{} classes but {} class names", set.classes, set.class_names.size()));
   }

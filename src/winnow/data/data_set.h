@@ -19,7 +19,7 @@ struct Samples {
   at::Tensor images;  // uint8, contiguous, [count, channels, height, width], on the CPU
   Labels labels;
 
-  std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
+  std::int64_t size() const { return std::ssize(labels); }
 };
 
 // How bytes become network input: scale to [0,1], then (value - mean) / std per channel.

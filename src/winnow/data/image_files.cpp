@@ -119,8 +119,7 @@ Samples decode_images(std::span<const ImageEntry> entries, std::int64_t image_si
   check_memory(entries.size(), image_size);
   const std::int64_t bytes = 3 * image_size * image_size;
   Samples samples;
-  samples.images =
-      at::empty({static_cast<std::int64_t>(entries.size()), 3, image_size, image_size}, at::kByte);
+  samples.images = at::empty({std::ssize(entries), 3, image_size, image_size}, at::kByte);
   for (const ImageEntry& entry : entries) {
     samples.labels.push_back(entry.label);
   }

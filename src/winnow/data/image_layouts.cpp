@@ -154,7 +154,7 @@ std::vector<ImageEntry> scan_annotations(const fs::path& file,
 // Keeps 80 % of `train`, drawn without regard to classes, and moves the rest to `test`. Both keep
 // the order they had.
 void split_off_test(ImageSplit& split, const fs::path& source, std::uint64_t seed) {
-  const auto count = static_cast<std::int64_t>(split.train.size());
+  const auto count = std::ssize(split.train);
   const std::int64_t kept = count * 4 / 5;
   if (kept == 0 || kept == count) {
     reject(fmt::format("{}: {} images are too few to split into train and test", source.string(),

@@ -64,7 +64,7 @@ class Collector {
   }
 
   Labels take() {
-    const auto count = indexed_ > 0 ? indexed_ : static_cast<std::int64_t>(labels_.size());
+    const auto count = indexed_ > 0 ? indexed_ : std::ssize(labels_);
     if (count != expected_) {
       reject(fmt::format("{} has {} labels, the training set has {}", name_, grouped(count),
                          grouped(expected_)),

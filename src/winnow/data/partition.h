@@ -32,7 +32,7 @@ struct PartitionInput {
   std::int64_t clients = 0;
   std::uint64_t seed = 0;
 
-  std::int64_t samples() const { return static_cast<std::int64_t>(labels.size()); }
+  std::int64_t samples() const { return std::ssize(labels); }
 };
 
 // One entry of the table of partitions. `declare` into a copy of `defaults` gives its parameters.

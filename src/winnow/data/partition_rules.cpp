@@ -27,7 +27,7 @@ std::size_t index(std::int64_t value) {
 }
 
 std::int64_t count_of(const std::vector<std::int64_t>& list) {
-  return static_cast<std::int64_t>(list.size());
+  return std::ssize(list);
 }
 
 Assignment empty_assignment(std::int64_t clients) {
@@ -163,7 +163,7 @@ std::vector<std::int64_t> cut_counts(std::span<const double> shares, std::int64_
 
 bool cap_shares(std::span<double> shares, std::span<const std::int64_t> sizes,
                 std::int64_t samples) {
-  const auto clients = static_cast<std::int64_t>(shares.size());
+  const auto clients = std::ssize(shares);
   double sum = 0.0;
   for (std::size_t k = 0; k < shares.size(); ++k) {
     if (sizes[k] * clients >= samples) {

@@ -123,7 +123,7 @@ void LocalEngine::check_orders(const std::vector<Order>& orders) const {
     if (!asked.insert(order.client).second) {
       throw Error(ErrorKind::internal, fmt::format("client {} was given two orders", order.client));
     }
-    check(order.task, schemas_);
+    check_task(order.task, schemas_);
   }
 }
 
@@ -163,7 +163,7 @@ void LocalEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
   };
   const auto take = [&](std::size_t item) {
     Job& job = jobs[item];
-    check(*job.reply, schemas_);
+    check_reply(*job.reply, job.order->task, schemas_);
     traffic_.bytes_down += job.order->task.bytes();
     traffic_.bytes_up += job.reply->bytes();
     traffic_.client_steps += job.steps;

@@ -21,8 +21,7 @@ at::Tensor as_saved(const Archive& archive, const std::string& name) {
 }  // namespace
 
 std::int64_t Bounds::last_client() const {
-  return samples.empty() ? std::numeric_limits<std::int64_t>::max()
-                         : static_cast<std::int64_t>(samples.size()) - 1;
+  return samples.empty() ? std::numeric_limits<std::int64_t>::max() : std::ssize(samples) - 1;
 }
 
 at::Tensor Archive::tensor(const std::string& name, at::ScalarType type,

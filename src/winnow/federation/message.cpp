@@ -16,10 +16,10 @@ std::int64_t field_bytes(const Field& field) {
     std::int64_t operator()(std::uint64_t) const { return 8; }
     std::int64_t operator()(double) const { return 8; }
     std::int64_t operator()(const std::vector<double>& values) const {
-      return 8 * static_cast<std::int64_t>(values.size());
+      return 8 * std::ssize(values);
     }
     std::int64_t operator()(const std::vector<float>& values) const {
-      return 4 * static_cast<std::int64_t>(values.size());
+      return 4 * std::ssize(values);
     }
     std::int64_t operator()(const State& state) const { return state.bytes(); }
     std::int64_t operator()(const std::vector<State>& states) const {
@@ -31,6 +31,19 @@ std::int64_t field_bytes(const Field& field) {
     }
   };
   return std::visit(Size{}, field);
+}
+
+const Schema& schema_of(const Message& message, const std::vector<Schema>& schemas) {
+  const auto schema = std::ranges::find(schemas, message.kind(), &Schema::kind);
+  if (schema == schemas.end()) {
+    throw Error(ErrorKind::peer, fmt::format("unknown message kind '{}'", message.kind()));
+  }
+  return *schema;
+}
+
+std::string answer_to(const Message& task, const std::vector<Schema>& schemas) {
+  const Schema& schema = schema_of(task, schemas);
+  return schema.answer.empty() ? schema.kind + "_done" : schema.answer;
 }
 
 }  // namespace
@@ -73,19 +86,32 @@ std::int64_t Message::bytes() const {
 }
 
 void check(const Message& message, const std::vector<Schema>& schemas) {
-  const auto schema = std::ranges::find(schemas, message.kind(), &Schema::kind);
-  if (schema == schemas.end()) {
-    throw Error(ErrorKind::peer, fmt::format("unknown message kind '{}'", message.kind()));
-  }
   const auto& fields = message.fields();
-  bool fits = fields.size() == schema->fields.size();
-  for (std::size_t i = 0; fits && i < fields.size(); ++i) {
-    fits = fields[i].first == schema->fields[i].first &&
-           fields[i].second.index() == static_cast<std::size_t>(schema->fields[i].second);
-  }
+  const auto& expected = schema_of(message, schemas).fields;
+  const bool fits = std::ranges::equal(fields, expected, [](const auto& field, const auto& known) {
+    return field.first == known.first &&
+           field.second.index() == static_cast<std::size_t>(known.second);
+  });
   if (!fits) {
     throw Error(ErrorKind::peer,
                 fmt::format("message '{}' does not have the fields of its schema", message.kind()));
+  }
+}
+
+void check_task(const Message& task, const std::vector<Schema>& schemas) {
+  check(task, schemas);
+  if (std::ranges::count(schemas, answer_to(task, schemas), &Schema::kind) == 0) {
+    throw Error(ErrorKind::peer,
+                fmt::format("message '{}' is no task: there is no '{}' to answer it", task.kind(),
+                            answer_to(task, schemas)));
+  }
+}
+
+void check_reply(const Message& reply, const Message& task, const std::vector<Schema>& schemas) {
+  check(reply, schemas);
+  if (const std::string expected = answer_to(task, schemas); reply.kind() != expected) {
+    throw Error(ErrorKind::peer, fmt::format("task '{}' was answered with '{}', expected '{}'",
+                                             task.kind(), reply.kind(), expected));
   }
 }
 

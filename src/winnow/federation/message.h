@@ -26,6 +26,8 @@ enum class FieldType { u8, u32, u64, f64, f64s, f32s, state, states };
 struct Schema {
   std::string kind;
   std::vector<std::pair<std::string, FieldType>> fields;
+  // Of a task: the kind of its reply. Where it is empty, that is the kind with "_done" behind it.
+  std::string answer = {};
 };
 
 class Message {
@@ -61,7 +63,16 @@ class Message {
   std::vector<std::pair<std::string, Field>> fields_;
 };
 
+// The round that a task is of, which travels as a u32 "round".
+inline std::int64_t round_of(const Message& task) {
+  return task.get<std::uint32_t>("round");
+}
+
 // Throws Error(kind peer) unless the message has exactly the fields of one of the schemas.
 void check(const Message& message, const std::vector<Schema>& schemas);
+// The same for a task, which something must answer.
+void check_task(const Message& task, const std::vector<Schema>& schemas);
+// The same for a reply, which must be of the kind that the task asks for.
+void check_reply(const Message& reply, const Message& task, const std::vector<Schema>& schemas);
 
 }  // namespace winnow

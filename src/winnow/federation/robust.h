@@ -27,7 +27,7 @@ class HeldModels {
   // Hands everything over and is empty after; throws Error(kind run) when nothing was added.
   HeldModels take();
 
-  std::int64_t size() const { return static_cast<std::int64_t>(models_.size()); }
+  std::int64_t size() const { return std::ssize(models_); }
   const std::vector<std::int64_t>& clients() const { return clients_; }
   const std::vector<State>& models() const { return models_; }
   const std::vector<double>& weights() const { return weights_; }

@@ -240,7 +240,7 @@ Arfl arfl_of_finite(std::span<const State> models, const ArflOptions& options,
 }  // namespace
 
 ArflColumn arfl_column(std::span<const float> values, const ArflOptions& options) {
-  Tile tile(static_cast<std::int64_t>(values.size()), options);
+  Tile tile(std::ssize(values), options);
   for (std::size_t k = 0; k < values.size(); ++k) {
     tile.values[k * kLanes] = values[k];
   }

@@ -29,7 +29,7 @@ class ModelRows {
  public:
   explicit ModelRows(std::span<const State> models);
 
-  std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
+  std::int64_t size() const { return std::ssize(rows_); }
   std::int64_t coordinates() const { return coordinates_; }
   const float* row(std::int64_t model) const { return rows_[static_cast<std::size_t>(model)]; }
   // Copies the coordinates [begin, end), at most kLanes, into a tile; further lanes become zero.

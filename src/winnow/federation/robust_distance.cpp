@@ -89,7 +89,7 @@ Distances squared_distances(std::span<const State> models, std::size_t threads) 
 
 std::vector<double> krum_scores(const Distances& distances, std::span<const std::int64_t> places,
                                 std::int64_t byzantine) {
-  const auto count = static_cast<std::int64_t>(places.size());
+  const auto count = std::ssize(places);
   const std::int64_t near = std::min(std::max<std::int64_t>(1, count - byzantine - 2), count - 1);
   std::vector<double> scores;
   for (const std::int64_t place : places) {
@@ -110,7 +110,7 @@ std::vector<double> krum_scores(const Distances& distances, std::int64_t byzanti
 }
 
 std::vector<std::int64_t> lowest(std::span<const double> scores, std::int64_t keep) {
-  std::vector<std::int64_t> places = all_places(static_cast<std::int64_t>(scores.size()));
+  std::vector<std::int64_t> places = all_places(std::ssize(scores));
   std::ranges::stable_sort(
       places, {}, [&](std::int64_t place) { return scores[static_cast<std::size_t>(place)]; });
   places.resize(std::min(places.size(), static_cast<std::size_t>(keep)));

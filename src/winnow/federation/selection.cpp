@@ -16,7 +16,7 @@ std::int64_t participants(double fraction, std::int64_t clients) {
 std::vector<std::int64_t> select_uniform(std::span<const std::int64_t> pool, std::int64_t count,
                                          std::uint64_t seed, std::int64_t round) {
   Stream stream(seed, "selection", round);
-  const auto members = static_cast<std::int64_t>(pool.size());
+  const auto members = std::ssize(pool);
   std::vector<std::int64_t> chosen;
   for (const std::int64_t place : stream.sample(members, std::min(count, members))) {
     chosen.push_back(pool[static_cast<std::size_t>(place)]);

@@ -16,7 +16,7 @@ class PlainClient : public ClientSide {
   explicit PlainClient(LocalRule rule) : rule_(rule) {}
 
   Message handle(const Message& task, ClientContext& context) const override {
-    const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+    const std::int64_t round = round_of(task);
     return train_done(context.train(task.get<State>("model"), round, rule_).state, context);
   }
 
@@ -66,8 +66,7 @@ State BaseMethod::finish() {
 
 void BaseMethod::play(std::int64_t round, Server& server) {
   const std::vector<std::int64_t> pool = selectable_clients(server.fleet);
-  play_among(pool, participants(server.setting.fraction, static_cast<std::int64_t>(pool.size())),
-             "train", round, server);
+  play_among(pool, participants(server.setting.fraction, std::ssize(pool)), "train", round, server);
 }
 
 void BaseMethod::play_among(std::span<const std::int64_t> pool, std::int64_t count,

@@ -92,7 +92,7 @@ class Method {
   virtual std::int64_t projection() const { return 0; }
   // The client side, made after the parameters are read.
   virtual std::unique_ptr<ClientSide> client_side() const = 0;
-  // Every kind of task and reply the method uses.
+  // Every kind of task and reply the method uses; a client may answer a task only as it says.
   virtual std::vector<Schema> schemas() const = 0;
   // Models beside the global one that are measured whenever it is, by the name under which the
   // round notes their accuracy.

@@ -28,8 +28,7 @@ std::vector<Schema> TwinMethod::schemas() const {
 void TwinMethod::play(std::int64_t round, Server& server) {
   const std::vector<std::int64_t> pool = selectable_clients(server.fleet);
   const std::vector<std::int64_t> chosen = select_uniform(
-      pool, participants(server.setting.fraction, static_cast<std::int64_t>(pool.size())),
-      server.setting.seed, round);
+      pool, participants(server.setting.fraction, std::ssize(pool)), server.setting.seed, round);
   if (!second_.defined()) {
     if (!server.initial) {
       throw Error(ErrorKind::internal, "a method of two models needs Server::initial");
@@ -90,7 +89,7 @@ Message twin_reply(State model, State second, const ClientContext& context) {
 }
 
 Message train_twins(const Message& task, ClientContext& context) {
-  const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+  const std::int64_t round = round_of(task);
   State model = context.train(task.get<State>("model"), round, {}).state;
   State second = context.train(task.get<State>(kSecond), round, {}).state;
   return twin_reply(std::move(model), std::move(second), context);

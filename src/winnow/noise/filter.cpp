@@ -121,7 +121,7 @@ std::vector<float> gaussian_kernel(double sigma, double truncate) {
 
 Plane gaussian_filter(const Plane& plane, double sigma, double truncate, Border border) {
   const std::vector<float> kernel = gaussian_kernel(sigma, truncate);
-  const auto size = static_cast<std::int64_t>(kernel.size());
+  const auto size = std::ssize(kernel);
   const std::int64_t radius = size / 2;
   if (radius == 0) {
     return plane;

@@ -177,11 +177,10 @@ void equalise(std::span<std::uint8_t> values) {
   while (first < histogram.size() && histogram[first] == 0) {
     ++first;
   }
-  if (first == histogram.size() || histogram[first] == static_cast<std::int64_t>(values.size())) {
+  if (first == histogram.size() || histogram[first] == std::ssize(values)) {
     return;
   }
-  const auto others =
-      static_cast<double>(static_cast<std::int64_t>(values.size()) - histogram[first]);
+  const auto others = static_cast<double>(std::ssize(values) - histogram[first]);
   std::array<std::uint8_t, 256> table{};
   std::int64_t sum = 0;
   for (std::size_t level = first + 1; level < histogram.size(); ++level) {

@@ -42,7 +42,7 @@ std::vector<Blend> resize_axis(std::int64_t length, std::int64_t new_length) {
 }
 
 Plane blend(const Plane& plane, const std::vector<Blend>& rows, const std::vector<Blend>& columns) {
-  Plane out(static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(columns.size()));
+  Plane out(std::ssize(rows), std::ssize(columns));
   std::vector<float> between(static_cast<std::size_t>(plane.width));
   for (std::int64_t y = 0; y < out.height; ++y) {
     const Blend& down = rows[static_cast<std::size_t>(y)];

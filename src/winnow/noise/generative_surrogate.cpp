@@ -69,7 +69,7 @@ std::vector<float> enlarged(const std::vector<float>& values, std::int64_t side,
 // Each input channel times its gain, with a margin of one repeated pixel.
 std::vector<float> modulated(const std::vector<float>& values, std::int64_t side,
                              const std::vector<float>& gains) {
-  const auto channels = static_cast<std::int64_t>(gains.size());
+  const auto channels = std::ssize(gains);
   std::vector<float> out(static_cast<std::size_t>((side + 2) * (side + 2) * channels));
   float* to = out.data();
   for (std::int64_t y = -1; y <= side; ++y) {

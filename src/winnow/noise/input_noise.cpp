@@ -20,8 +20,7 @@ Json with_severity_as_text(const Json& table) {
   return copy;
 }
 
-std::int64_t count_wrong(const LabelNoiseInput& input, const GivenLabels& given,
-                         std::size_t client) {
+std::int64_t count_wrong(const BlockInput& input, const GivenLabels& given, std::size_t client) {
   const std::vector<bool> wrong =
       wrong_labels(given[client], input.assign[client], input.true_labels);
   return std::ranges::count(wrong, true);
@@ -77,18 +76,17 @@ std::vector<std::size_t> InputNoise::distortion_ids() const {
   return ids;
 }
 
-void InputNoise::apply(const LabelNoiseInput& input, const GivenLabels& given, at::Tensor& images,
+void InputNoise::apply(const BlockInput& input, const GivenLabels& given, at::Tensor& images,
                        Ledger& ledger, int threads) const {
   const std::vector<std::size_t> ids = distortion_ids();
   const int severity = parse_severity(options_.severity);
   const auto block = static_cast<std::int64_t>(input.block);
   Stream chooser(input.seed, "noise-clients", input.block);
   std::vector<DistortionJob> jobs;
-  for (const std::int64_t client :
-       scope_.choose(static_cast<std::int64_t>(input.assign.size()), chooser, where_)) {
+  for (const std::int64_t client : scope_.choose(std::ssize(input.assign), chooser, where_)) {
     const auto place = static_cast<std::size_t>(client);
     const std::vector<std::int64_t>& samples = input.assign[place];
-    const auto size = static_cast<std::int64_t>(samples.size());
+    const auto size = std::ssize(samples);
     const std::int64_t picked = exact_share(options_.level, size);
     Stream stream(input.seed, "noise", input.block, client);
     for (const std::int64_t i : stream.sample(size, picked)) {

@@ -42,8 +42,8 @@ class InputNoise {
   // drawn uniformly, applied to the bytes in `images`; recorded in the ledger. Draws from (seed,
   // "noise-clients", block) and (seed, "noise", block, client); the result does not depend on
   // `threads`. `input` and `given` as in LabelNoise::apply.
-  void apply(const LabelNoiseInput& input, const GivenLabels& given, at::Tensor& images,
-             Ledger& ledger, int threads) const;
+  void apply(const BlockInput& input, const GivenLabels& given, at::Tensor& images, Ledger& ledger,
+             int threads) const;
 
  private:
   std::vector<std::size_t> distortion_ids() const;

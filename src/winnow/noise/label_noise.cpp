@@ -121,7 +121,7 @@ Json with_flat_matrix(Json table, std::string_view where) {
   return table;
 }
 
-void check_given(const LabelNoiseInput& input, const GivenLabels& given) {
+void check_given(const BlockInput& input, const GivenLabels& given) {
   bool fits = given.size() == input.assign.size();
   for (std::size_t k = 0; fits && k < given.size(); ++k) {
     fits = given[k].size() == input.assign[k].size() &&
@@ -135,7 +135,7 @@ void check_given(const LabelNoiseInput& input, const GivenLabels& given) {
 
 // Records how a client's labels changed. Of `entry` all but wrong and samples is filled in; `noisy`
 // says whether the client counts as noisy even if no label is wrong.
-void record_client(LedgerClient entry, const LabelNoiseInput& input,
+void record_client(LedgerClient entry, const BlockInput& input,
                    const std::vector<std::int64_t>& before, const std::vector<std::int64_t>& labels,
                    Ledger& ledger) {
   const auto& samples = input.assign[static_cast<std::size_t>(entry.client)];
@@ -151,13 +151,13 @@ void record_client(LedgerClient entry, const LabelNoiseInput& input,
     }
   }
   entry.wrong = std::ranges::count(wrong_labels(labels, samples, input.true_labels), true);
-  entry.samples = static_cast<std::int64_t>(samples.size());
+  entry.samples = std::ssize(samples);
   entry.noisy = entry.noisy || entry.wrong > 0;
   ledger.add(std::move(entry));
 }
 
 // Corrupts one client and records what changed.
-void corrupt_client(const ClientNoise& noise, const std::string& name, const LabelNoiseInput& input,
+void corrupt_client(const ClientNoise& noise, const std::string& name, const BlockInput& input,
                     std::vector<std::int64_t>& labels, Ledger& ledger) {
   const std::vector<std::int64_t> before = labels;
   std::int64_t picked = 0;
@@ -189,14 +189,14 @@ GivenLabels labels_of_clients(const Assignment& assign, std::span<const std::int
   return given;
 }
 
-void record_given_labels(const LabelNoiseInput& input, const GivenLabels& given, Ledger& ledger) {
+void record_given_labels(const BlockInput& input, const GivenLabels& given, Ledger& ledger) {
   const GivenLabels truth = labels_of_clients(input.assign, input.true_labels);
   for (std::size_t client = 0; client < given.size(); ++client) {
     record_client({.client = static_cast<std::int64_t>(client),
                    .block = kGivenLabelsBlock,
                    .name = "given_labels",
                    .level = 1.0,
-                   .picked = static_cast<std::int64_t>(given[client].size())},
+                   .picked = std::ssize(given[client])},
                   input, truth[client], given[client], ledger);
   }
 }
@@ -262,7 +262,7 @@ Json LabelNoise::values() const {
   return values;
 }
 
-void LabelNoise::apply(const LabelNoiseInput& input, GivenLabels& given, Ledger& ledger) const {
+void LabelNoise::apply(const BlockInput& input, GivenLabels& given, Ledger& ledger) const {
   if (input.classes < 2) {
     throw Error(ErrorKind::experiment,
                 fmt::format("{}: label noise needs at least 2 classes, the data set has {}", where_,
@@ -272,8 +272,8 @@ void LabelNoise::apply(const LabelNoiseInput& input, GivenLabels& given, Ledger&
   Stream stream(input.seed, "noise-clients", input.block);
   LabelNoiseContext context;
   context.classes = input.classes;
-  context.samples = static_cast<std::int64_t>(input.true_labels.size());
-  context.federation = static_cast<std::int64_t>(input.assign.size());
+  context.samples = std::ssize(input.true_labels);
+  context.federation = std::ssize(input.assign);
   context.clients = scope_.choose(context.federation, stream, where_);
   context.where = where_;
   for (const ClientNoise& noise : info_->plan(options_, context, stream)) {

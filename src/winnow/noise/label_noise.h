@@ -82,7 +82,8 @@ const std::vector<LabelNoiseInfo>& label_noises();
 // Null when no label noise has this name.
 const LabelNoiseInfo* find_label_noise(std::string_view name);
 
-struct LabelNoiseInput {
+// What a block of noise is applied to, on labels or on images.
+struct BlockInput {
   const Assignment& assign;
   std::span<const std::int64_t> true_labels;
   std::int64_t classes = 0;
@@ -92,7 +93,7 @@ struct LabelNoiseInput {
 
 // Records in the ledger what data.given_labels put on the clients: to be called before any block,
 // with `given` as the clients got it.
-void record_given_labels(const LabelNoiseInput& input, const GivenLabels& given, Ledger& ledger);
+void record_given_labels(const BlockInput& input, const GivenLabels& given, Ledger& ledger);
 
 // One label noise block of an experiment.
 class LabelNoise {
@@ -109,7 +110,7 @@ class LabelNoise {
   // Changes `given`, starting from what earlier blocks left, and records it in the ledger. Draws
   // from (seed, "noise-clients", block) and, for each client, from (seed, "noise", block, client),
   // so a client's labels do not depend on the other clients' samples.
-  void apply(const LabelNoiseInput& input, GivenLabels& given, Ledger& ledger) const;
+  void apply(const BlockInput& input, GivenLabels& given, Ledger& ledger) const;
 
  private:
   explicit LabelNoise(const LabelNoiseInfo& info) : info_(&info), options_(info.defaults) {}

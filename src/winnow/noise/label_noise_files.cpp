@@ -95,7 +95,7 @@ std::vector<double> load_matrix(const LabelNoiseOptions& options,
 // The same corruption for an exact share rho of the clients, the others untouched.
 ClientNoises corrupt_share(const LabelNoiseOptions& options, const LabelNoiseContext& context,
                            Stream& stream, double level, const CorruptLabels& corrupt) {
-  const auto count = exact_share(options.rho, static_cast<std::int64_t>(context.clients.size()));
+  const auto count = exact_share(options.rho, std::ssize(context.clients));
   const auto noisy = choose_clients(context.clients, count, stream);
   ClientNoises noises;
   for (const std::int64_t k : context.clients) {
@@ -132,7 +132,7 @@ ClientNoises plan_human_labels(const LabelNoiseOptions& options, const LabelNois
                                         std::span<std::int64_t> labels, Stream&) {
     std::ranges::transform(samples, labels.begin(),
                            [&](std::int64_t sample) { return (*human)[label_index(sample)]; });
-    return static_cast<std::int64_t>(labels.size());
+    return std::ssize(labels);
   };
   return corrupt_share(options, context, stream, 1.0, corrupt);
 }

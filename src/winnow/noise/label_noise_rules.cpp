@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kReleasedLabels = 10;  // FedCorr's released code draws from 0..9 always
 
 std::int64_t count_of(std::span<const std::int64_t> labels) {
-  return static_cast<std::int64_t>(labels.size());
+  return std::ssize(labels);
 }
 
 std::int64_t uniform_label(Stream& stream, std::int64_t classes) {
@@ -162,7 +162,7 @@ ClientNoises plan_fedcorr(const LabelNoiseOptions& options, const LabelNoiseCont
 // spec: partitions L2
 ClientNoises plan_clipfl(const LabelNoiseOptions& options, const LabelNoiseContext& context,
                          Stream& stream) {
-  const auto count = exact_share(options.rho, static_cast<std::int64_t>(context.clients.size()));
+  const auto count = exact_share(options.rho, std::ssize(context.clients));
   const auto noisy = choose_clients(context.clients, count, stream);
   const auto matrix =
       std::make_shared<const std::vector<double>>(symmetric_matrix(context.classes, options.mu));

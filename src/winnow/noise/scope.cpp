@@ -54,7 +54,7 @@ std::vector<std::int64_t> NoiseScope::choose(std::int64_t federation, Stream& st
 std::vector<std::int64_t> choose_clients(const std::vector<std::int64_t>& clients,
                                          std::int64_t count, Stream& stream) {
   std::vector<std::int64_t> chosen;
-  for (const std::int64_t i : stream.sample(static_cast<std::int64_t>(clients.size()), count)) {
+  for (const std::int64_t i : stream.sample(std::ssize(clients), count)) {
     chosen.push_back(clients[static_cast<std::size_t>(i)]);
   }
   std::ranges::sort(chosen);

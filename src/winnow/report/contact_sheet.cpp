@@ -240,11 +240,11 @@ std::string contact_sheet_png(std::span<const ContactRow> rows, std::string_view
   std::int64_t longest = 0;
   for (const ContactRow& row : rows) {
     label_width = std::max(label_width, text_width(row.label));
-    longest = std::max(longest, static_cast<std::int64_t>(row.images.size()));
+    longest = std::max(longest, std::ssize(row.images));
   }
   const std::int64_t left = kMargin + (label_width == 0 ? 0 : label_width + kMargin);
   const std::int64_t top = kMargin + (header.empty() ? 0 : kTextHeight + kMargin);
-  const std::int64_t count = static_cast<std::int64_t>(rows.size());
+  const std::int64_t count = std::ssize(rows);
   Canvas canvas(
       std::max(left + longest * (tile.width + kGap) - kGap, kMargin + text_width(header)) + kMargin,
       top + count * (row_height + kGap) - kGap + kMargin);

@@ -183,8 +183,7 @@ std::string counted(std::int64_t count, std::string_view thing) {
 }
 
 std::string who_holds_what(const PartitionPicture& picture, const Totals& totals) {
-  return fmt::format("{}, {} ({} to {} each)",
-                     counted(static_cast<std::int64_t>(picture.clients.size()), "client"),
+  return fmt::format("{}, {} ({} to {} each)", counted(std::ssize(picture.clients), "client"),
                      counted(totals.samples, "sample"), totals.least, totals.most);
 }
 

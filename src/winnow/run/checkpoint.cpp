@@ -279,7 +279,7 @@ std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
   if (or_damaged([&] { return metadata.at("experiment").text(); }) != experiment_hash) {
     throw Error(ErrorKind::run,
                 fmt::format("checkpoint {} was made under another experiment", path.string()),
-                "restore the run's experiment.toml, or start a new run with --out");
+                "restore the run's experiment.toml, or start a new run with 'winnow run'");
   }
   Checkpoint checkpoint = or_damaged([&] { return decode(file, metadata, layout); });
   checkpoint.path = path;

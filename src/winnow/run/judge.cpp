@@ -120,9 +120,6 @@ Json judge(const World& world, const Findings& findings, const Memories& memorie
     return {{"truth_unknown", true}};
   }
   Json json = Json::object();
-  if (world.data.classes > kMostConfusionClasses) {
-    json["truth_unknown"] = false;  // the report would take it from the missing confusion
-  }
   if (findings.flagged) {
     json["detection"] = to_json(detect({findings.flagged->begin(), findings.flagged->end()},
                                        world.ledger.noisy_clients(),

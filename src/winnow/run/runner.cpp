@@ -450,11 +450,11 @@ void check_arithmetic(const fs::path& directory) {
   const auto recorded = read_computed_with(directory);
   const std::string now = current_arithmetic();
   if (recorded && recorded->arithmetic != kUnnamedArithmetic && recorded->arithmetic != now) {
-    throw Error(
-        ErrorKind::run,
-        fmt::format("{} was computed with the arithmetic {}, not {}", directory.string(),
-                    recorded->arithmetic, now),
-        fmt::format("use --arithmetic {}, or start a new run with --out", recorded->arithmetic));
+    throw Error(ErrorKind::run,
+                fmt::format("{} was computed with the arithmetic {}, not {}", directory.string(),
+                            recorded->arithmetic, now),
+                fmt::format("use --arithmetic {}, or start a new run with 'winnow run'",
+                            recorded->arithmetic));
   }
 }
 

@@ -35,6 +35,8 @@ Precision choose_precision(const std::string& name, at::Device device);
 // Throws Error(kind usage) for a device that is unknown or not there.
 at::Device choose_device(const std::string& name);
 
+// Belongs to one thread at a time; on a GPU to the thread that made it, whose work goes to a stream
+// of its own (go_first).
 class Session {
  public:
   // Loads the data, draws partition and noise, builds the lanes. `stop`, when set, makes play()

@@ -147,6 +147,18 @@ std::vector<Axis> take_axes(Json& tree) {
   return axes;
 }
 
+// Every run of the grid is made and checked before the first one starts.
+void check_size(const std::vector<Axis>& axes) {
+  std::size_t runs = 1;
+  for (const Axis& axis : axes) {
+    if (axis.choices.size() > kMaxSweepRuns / runs) {
+      fail(fmt::format("the grid has more than {} runs", kMaxSweepRuns),
+           "leave out values, or cut it into several files");
+    }
+    runs *= axis.choices.size();
+  }
+}
+
 std::string slug(const std::string& text) {
   std::string result;
   for (const char c : text) {
@@ -258,6 +270,7 @@ Sweep load_sweep(const std::filesystem::path& file, const std::vector<Override>&
   try {
     refuse_idle(overrides, tree);
     const std::vector<Axis> axes = take_axes(tree);
+    check_size(axes);
     const Json paper = take_part(tree, "paper");
     source.smoke = take_part(tree, "smoke");
     sweep.name = tree.contains("name") && tree["name"].is_string() ? tree["name"].get<std::string>()

@@ -21,6 +21,10 @@ struct SweepRun {
   Experiment experiment;
 };
 
+// A grid may have this many runs; every one of them is in memory, and checked before any is
+// started.
+constexpr std::size_t kMaxSweepRuns = 100'000;
+
 struct Sweep {
   std::string name;
   std::vector<SweepRun> runs;

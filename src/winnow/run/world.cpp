@@ -13,7 +13,7 @@ void apply_noise(const Experiment& experiment, const Assignment& assign, DataSet
                  GivenLabels& given, Ledger& ledger) {
   const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   for (std::size_t block = 0; block < experiment.noise.size(); ++block) {
-    const LabelNoiseInput input{assign, data.train.labels, data.classes, experiment.seed, block};
+    const BlockInput input{assign, data.train.labels, data.classes, experiment.seed, block};
     if (const auto* labels = std::get_if<LabelNoise>(&experiment.noise[block])) {
       labels->apply(input, given, ledger);
     } else {

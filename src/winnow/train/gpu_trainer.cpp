@@ -646,12 +646,17 @@ void wait_for(at::Device device) {
 }
 
 void go_first(at::Device device) {
-  if (device.is_cuda()) {
-    // Always the same one, so that what one session leaves behind is done before the next reads it.
-    static const c10::cuda::CUDAStream first =
-        c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index());
-    c10::cuda::setCurrentCUDAStream(first);
+  if (!device.is_cuda()) {
+    return;
   }
+  // Always the same one of a device, so that what one session leaves behind is done before the next
+  // reads it.
+  static std::mutex mutex;
+  static std::map<c10::DeviceIndex, c10::cuda::CUDAStream> streams;
+  const std::scoped_lock lock(mutex);
+  const auto stream = streams.try_emplace(
+      device.index(), c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index()));
+  c10::cuda::setCurrentCUDAStream(stream.first->second);
 }
 
 void keep_until_read(const at::Tensor& tensor) {

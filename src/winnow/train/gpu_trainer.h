@@ -50,7 +50,8 @@ class GpuTrainer {
 
 // Waits until the device has done what the calling thread has asked of it; nothing on a CPU.
 void wait_for(at::Device device);
-// From here on what the calling thread asks of a GPU goes before the work of the lanes.
+// From here on what the calling thread asks of this GPU goes before the work of the lanes. The
+// device has an index.
 void go_first(at::Device device);
 // The memory of a tensor that another thread made is not used again before the device has done what
 // the calling thread has asked of it until the tensor is dropped.

@@ -25,7 +25,7 @@ at::Generator make_generator(at::Device device) {
 }
 
 at::Tensor index_tensor(std::span<const std::int64_t> values, at::Device device) {
-  at::Tensor tensor = at::empty({static_cast<std::int64_t>(values.size())}, at::kLong);
+  at::Tensor tensor = at::empty({std::ssize(values)}, at::kLong);
   std::ranges::copy(values, tensor.data_ptr<std::int64_t>());
   return tensor.to(device);
 }
@@ -199,7 +199,7 @@ at::Tensor Lane::run_one_by_one(const Plan& given, const Objective& objective, c
     models.nets.push_back(replica.net.get());
     replica.gradient.zero_();
   }
-  const auto steps = static_cast<std::int64_t>(plan.batches.size());
+  const auto steps = std::ssize(plan.batches);
   at::Tensor losses = at::empty({steps}, at::device(feed.device()).dtype(at::kFloat));
   for (std::int64_t number = 0; number < steps; ++number) {
     check_stop();
@@ -245,7 +245,7 @@ at::Tensor Lane::run(const Plan& plan, const Objective& objective, const Steppin
                           : run_one_by_one(plan, objective, how, feed != nullptr ? *feed : *feed_);
   if (layout_->counters() > 0) {
     for (const std::size_t model : how.models) {
-      replicas_[model].state.counters().add_(static_cast<std::int64_t>(plan.batches.size()));
+      replicas_[model].state.counters().add_(std::ssize(plan.batches));
     }
   }
   return losses;
@@ -259,7 +259,7 @@ TrainOutcome Lane::train(const State& start, const LocalSet& set, const TrainOpt
     return outcome;
   }
   const Plan plan = make_plan(set, options, augment_, key);
-  outcome.steps = static_cast<std::int64_t>(plan.batches.size());
+  outcome.steps = std::ssize(plan.batches);
   at::Tensor losses;
   on_stream([&] {
     begin({start}, key);

@@ -60,7 +60,7 @@ Plan make_plan(const LocalSet& set, const TrainOptions& options, bool augment, c
   }
   if (options.mixup > 0.0) {
     plan.partner = at::empty({entries}, at::kLong);
-    plan.lambda = at::empty({static_cast<std::int64_t>(plan.batches.size())}, at::kFloat);
+    plan.lambda = at::empty({std::ssize(plan.batches)}, at::kFloat);
     auto* partner = plan.partner.data_ptr<std::int64_t>();
     auto* lambda = plan.lambda.data_ptr<float>();
     Stream mix(key.seed, "mixup", key.round, key.client);
@@ -85,7 +85,7 @@ at::Tensor draw_jitter(std::int64_t count, std::uint64_t stream_key) {
 Plan Plan::epoch(std::int64_t number, std::int64_t epochs) const {
   const std::int64_t size = entries() / epochs;
   const std::int64_t first = number * size;
-  const auto per_epoch = static_cast<std::int64_t>(batches.size()) / epochs;
+  const auto per_epoch = std::ssize(batches) / epochs;
   const auto part = [&](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.narrow(0, first, size) : tensor;
   };

@@ -24,7 +24,7 @@ struct LocalSet {
   std::span<const std::int64_t> samples;
   std::span<const std::int64_t> labels;
 
-  std::int64_t size() const { return static_cast<std::int64_t>(samples.size()); }
+  std::int64_t size() const { return std::ssize(samples); }
 };
 
 // Entries of all epochs one after the other; a batch is a slice [start, start + size).

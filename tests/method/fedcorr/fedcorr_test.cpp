@@ -212,7 +212,7 @@ TEST(FedCorr, CorrectsTheFlaggedAndTellsTheOthersTheyAreClean) {
   EXPECT_EQ(federation.notes["flagged"], Json(2));
   EXPECT_EQ(federation.notes["relabelled"], Json(12 + 14));
   EXPECT_NEAR(federation.notes["estimated_noise"].get<double>(), 0.215, 1e-12);
-  EXPECT_EQ(federation.notes["noisy"], (Json{2, 4}));
+  EXPECT_EQ(federation.notes["flagged_clients"], (Json{2, 4}));
   EXPECT_EQ(federation.notes["muhat"], (Json{0.08, 0.35}));
   EXPECT_FALSE(federation.notes.contains("few_neighbours"));
 }

@@ -65,7 +65,7 @@ export function clientsSection(): Section {
         return;
       }
       const findings = view.subject?.findings ?? {};
-      const judged = !truthUnknown(view.subject);
+      const judged = !truthUnknown(view.report, view.subject);
       const clients = clientsOf(partition, findings, judged);
       renew(body, [clients, findings.scores], () => [
         judged || clients.some((client) => client.estimated !== undefined)

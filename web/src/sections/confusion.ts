@@ -1,5 +1,5 @@
 // Labels against the truth, before and after the method repaired them.
-import { partitionOf, type Run, truthUnknown } from "../data";
+import { partitionOf, type Run, tooManyToCompare, truthUnknown } from "../data";
 import { h, responsive, table, unfold } from "../dom";
 import { percent, plural, whole } from "../format";
 import { heatMap } from "../heat_map";
@@ -21,9 +21,11 @@ export function confusionSection(): Section {
       const confusion = run?.findings?.confusion;
       const names = (run && partitionOf(view.report, run)?.class_names) ?? [];
       if (run === undefined || confusion === undefined) {
-        const why = truthUnknown(run)
+        const why = truthUnknown(view.report, run)
           ? "The true labels of these data are not known."
-          : "This run directory does not record how labels were confused.";
+          : tooManyToCompare(view.report, run)
+            ? "Not recorded: there are more than 1,000 classes."
+            : "This run directory does not record how labels were confused.";
         renew(body, why, () => [h("p", { class: "empty" }, why)]);
         return;
       }
@@ -55,7 +57,7 @@ function repairFacts(run: Run): Element[] {
   const text =
     `${plural(counts.wrong_before, "wrong label")} before, ${whole(counts.wrong_now)} after: ` +
     `${whole(counts.wrong_to_right)} put right, ${whole(counts.wrong_to_wrong)} changed but still ` +
-    `wrong, ${whole(counts.right_to_wrong)} right ones spoilt.`;
+    `wrong, ${whole(counts.right_to_wrong)} correct ones made wrong.`;
   return [h("p", { class: "fact" }, text)];
 }
 

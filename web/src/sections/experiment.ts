@@ -1,5 +1,5 @@
 // The experiment itself: what all runs share, where they differ, and every run.
-import { accuracies, type Json, methods, type Report, type Run } from "../data";
+import { accuracies, isNumber, type Json, methods, type Report, type Run } from "../data";
 import { h, table, unfold } from "../dom";
 import { percent, seconds } from "../format";
 import { renew } from "../renew";
@@ -39,7 +39,7 @@ export function experimentSection(): Section {
       const described = report.runs.filter((run) => run.experiment !== undefined);
       renew(
         shared,
-        described.map((run) => [run.row, run.column, run.seed, run.experiment]),
+        described.map((run) => [run.row, run.column, run.seed, run.planned_rounds, run.experiment]),
         () => settings(report, described),
       );
       const rows = report.runs.map(runRow);
@@ -48,12 +48,19 @@ export function experimentSection(): Section {
   };
 }
 
+// The experiment as the run took it: with all digits of the seed, and the rounds of methods that have
+// a schedule of their own.
+const played = (run: Run): Json => ({
+  ...run.experiment,
+  seed: run.seed,
+  ...(isNumber(run.planned_rounds) && { rounds: run.planned_rounds }),
+});
+
 function settings(report: Report, runs: Run[]): Element[] {
   if (runs.length === 0) {
     return [];
   }
-  // The run has all digits of its seed.
-  const flats = runs.map((run) => flatten({ ...run.experiment, seed: run.seed }, "", new Map()));
+  const flats = runs.map((run) => flatten(played(run), "", new Map()));
   const shared = common(flats);
   return [
     differences(runs, flats, shared),

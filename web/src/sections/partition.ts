@@ -56,7 +56,7 @@ export function partitionSection(): Section {
     element,
     update(view) {
       partition = view.subject && partitionOf(view.report, view.subject);
-      judged = !truthUnknown(view.subject);
+      judged = !truthUnknown(view.report, view.subject);
       controls.hidden = !judged;
       draw();
     },

@@ -16,6 +16,7 @@ const kNames: Record<string, string> = {
   expertise: "Expertise",
   reliability: "Reliability",
   flag_share: "Share of its rounds in which it was flagged",
+  flag_share_early: "Share of its rounds up to penalty_rounds in which it was flagged",
 };
 
 const nameOf = (score: string): string => kNames[score] ?? score.replaceAll("_", " ");
@@ -40,7 +41,7 @@ export function scoresSection(): Section {
       const scores = Object.entries(view.subject?.findings?.scores ?? {});
       element.hidden = scores.length === 0;
       const partition = view.subject && partitionOf(view.report, view.subject);
-      const truth = truthUnknown(view.subject) ? [] : (partition?.clients ?? []).map((one) => one.noisy);
+      const truth = truthUnknown(view.report, view.subject) ? [] : (partition?.clients ?? []).map((one) => one.noisy);
       renew(body, [scores, truth], () =>
         scores.map(([name, score], i) =>
           scoreFigure(`clip-${i}`, name, score, (id) => truth[Number(id)]),

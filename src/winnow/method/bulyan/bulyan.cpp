@@ -45,7 +45,7 @@ State Bulyan::finish() {
     models.push_back(held.models()[static_cast<std::size_t>(place)]);
     samples.push_back(held.samples()[static_cast<std::size_t>(place)]);
   }
-  const std::int64_t keep = static_cast<std::int64_t>(models.size()) - 2 * byzantine_;
+  const std::int64_t keep = std::ssize(models) - 2 * byzantine_;
   State next = mean_around_median(models, keep);
   average_counters(models, samples, next);  // spec: baselines 0.1
   return next.to(held.device());

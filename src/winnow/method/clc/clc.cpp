@@ -85,8 +85,7 @@ std::vector<Schema> Clc::schemas() const {
 
 void Clc::play(std::int64_t round, Server& server) {
   const std::vector<std::int64_t> pool = selectable_clients(server.fleet);
-  const std::int64_t count =
-      participants(server.setting.fraction, static_cast<std::int64_t>(pool.size()));
+  const std::int64_t count = participants(server.setting.fraction, std::ssize(pool));
   const clc::Stage stage = clc::stage_of(options_, round);
   server.notes["stage"] = stage_text(stage);
   if (stage == clc::Stage::hold_out) {

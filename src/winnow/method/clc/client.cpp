@@ -97,8 +97,7 @@ Message Client::train_kept(const Message& task, ClientContext& context) const {
   std::vector<bool> mask = kept(verdicts(task, context, memory));
   const Subset set(context.local_set(), mask);
   const State start{context.lane().layout(), memory.archive.tensors.at(kModel)};
-  TrainOutcome outcome = context.train(
-      start, set.set(), static_cast<std::int64_t>(task.get<std::uint32_t>("round")), {});
+  TrainOutcome outcome = context.train(start, set.set(), round_of(task), {});
   memory.selected = std::move(mask);
   forget(memory);
   return Message("train_kept_done")

@@ -94,7 +94,7 @@ std::unique_ptr<ClientSide> ClipFL::client_side() const {
 
 std::vector<Schema> ClipFL::schemas() const {
   std::vector<Schema> schemas = base_->schemas();
-  schemas.push_back({"dismiss", {{"reason", FieldType::u8}}});
+  schemas.push_back({"dismiss", {{"reason", FieldType::u8}}, "dismissed"});
   schemas.push_back({"dismissed", {}});
   return schemas;
 }

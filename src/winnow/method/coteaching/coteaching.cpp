@@ -18,7 +18,7 @@ class CoTeachingClient final : public ClientSide {
 
   Message handle(const Message& task, ClientContext& context) const override {
     context.options().mixup = 0.0;  // a mixture has no loss of its own to be ranked by
-    const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+    const std::int64_t round = round_of(task);
     const double rate = forget_rate_in(round, rate_, ramp_);
     // Without forgetting nothing is exchanged.
     return rate == 0.0 || context.size() == 0 ? train_twins(task, context)
@@ -112,7 +112,7 @@ void CoTeaching::play(std::int64_t round, Server& server) {
 
 MethodInfo coteaching_info() {
   return {"coteaching", "local trainer",
-          "two models that choose the samples of small loss for each other",
+          "two models that choose samples with a small loss for each other",
           [] { return std::make_unique<CoTeaching>(); }};
 }
 

@@ -22,7 +22,7 @@ class DivideMixClient final : public ClientSide {
 
   Message handle(const Message& task, ClientContext& context) const override {
     context.options().mixup = 0.0;  // it mixes by itself
-    const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+    const std::int64_t round = round_of(task);
     if (round < options_.warmup || context.size() == 0) {
       return train_twins(task, context);
     }
@@ -143,7 +143,7 @@ void DivideMix::play(std::int64_t round, Server& server) {
 
 MethodInfo dividemix_info() {
   return {"dividemix", "local trainer",
-          "two models that tell clean samples apart for each other and guess the other labels",
+          "two models that find the clean samples for each other and guess the other labels",
           [] { return std::make_unique<DivideMix>(); }};
 }
 

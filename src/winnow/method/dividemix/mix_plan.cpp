@@ -29,7 +29,7 @@ class Cycle {
 };
 
 at::Tensor gather(std::span<const std::int64_t> values, std::span<const std::int64_t> places) {
-  at::Tensor result = at::empty({static_cast<std::int64_t>(places.size())}, at::kLong);
+  at::Tensor result = at::empty({std::ssize(places)}, at::kLong);
   std::ranges::transform(places, result.data_ptr<std::int64_t>(), [values](std::int64_t place) {
     return values[static_cast<std::size_t>(place)];
   });
@@ -43,12 +43,11 @@ std::vector<std::int64_t> deal_out(std::vector<std::int64_t> labelled,
   stream.shuffle(std::span(labelled));
   const bool paired = !others.empty();
   Cycle unlabelled(std::move(others));
-  const auto count = static_cast<std::int64_t>(labelled.size());
+  const auto count = std::ssize(labelled);
   std::vector<std::int64_t> places;
   for (std::int64_t start = 0; start < count; start += batch_size) {
     const std::int64_t size = std::min(batch_size, count - start);
-    batches.push_back(
-        {static_cast<std::int64_t>(places.size()), paired ? 2 * size : size, start == 0});
+    batches.push_back({std::ssize(places), paired ? 2 * size : size, start == 0});
     const auto first = labelled.begin() + start;
     places.insert(places.end(), first, first + size);
     for (std::int64_t i = 0; paired && i < size; ++i) {
@@ -81,7 +80,7 @@ MixPlan make_mix_plan(const LocalSet& set, std::span<const double> clean, const 
   if (options.augment) {
     plan.jitter = draw_jitter(kViews * plan.entries(), stream.next_u64());
   }
-  const auto steps = static_cast<std::int64_t>(plan.batches.size());
+  const auto steps = std::ssize(plan.batches);
   result.clean = at::empty({plan.entries()}, at::kFloat);
   std::ranges::transform(places, result.clean.data_ptr<float>(), [clean](std::int64_t place) {
     return static_cast<float>(clean[static_cast<std::size_t>(place)]);

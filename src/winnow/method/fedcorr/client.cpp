@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::int64_t kScoreBatch = 100;  // spec: label-noise A.3
 
-std::int64_t round_of(const Message& task) {
-  return task.get<std::uint32_t>("round");
-}
-
 double estimate_in(const ClientMemory& memory) {
   return memory.archive.values.value("muhat", 0.0);
 }

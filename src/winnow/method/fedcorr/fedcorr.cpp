@@ -202,7 +202,7 @@ void FedCorr::correct(const std::vector<std::int64_t>& pool, std::int64_t round,
   if (!noisy_.empty()) {
     server.notes["estimated_noise"] = total / static_cast<double>(noisy_.size());
   }
-  server.notes["noisy"] = noisy_;
+  server.notes["flagged_clients"] = noisy_;
   server.notes["muhat"] = levels;
 }
 

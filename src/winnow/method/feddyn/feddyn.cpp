@@ -17,7 +17,7 @@ class DynClient : public ClientSide {
   explicit DynClient(double alpha) : alpha_(alpha) {}
 
   Message handle(const Message& task, ClientContext& context) const override {
-    const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+    const std::int64_t round = round_of(task);
     const State& received = task.get<State>("model");
     auto& tensors = context.memory().archive.tensors;
     const auto known = tensors.find(kGradient);
@@ -66,7 +66,7 @@ std::unique_ptr<ClientSide> FedDyn::client_side() const {
 
 std::vector<std::int64_t> FedDyn::select(std::span<const std::int64_t> pool, std::int64_t count,
                                          std::int64_t round, Server& server) {
-  const auto size = static_cast<std::int64_t>(pool.size());
+  const auto size = std::ssize(pool);
   if (h_.defined() && federation_ > 0 && size != federation_) {
     h_ = h_ * (static_cast<double>(federation_) / static_cast<double>(size));
   }

@@ -105,7 +105,7 @@ std::string Objective::signature() const {
 }
 
 Message Client::handle(const Message& task, ClientContext& context) const {
-  const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+  const std::int64_t round = round_of(task);
   TrainOptions& options = context.options();
   options.mixup = 0.0;
   Lane& lane = context.lane();

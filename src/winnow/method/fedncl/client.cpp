@@ -21,7 +21,7 @@ Labels corrected_labels(const State& received, double confidence, ClientContext&
 }  // namespace
 
 Message CorrectingClient::handle(const Message& task, ClientContext& context) const {
-  const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+  const std::int64_t round = round_of(task);
   const auto& received = task.get<State>("model");
   LocalSet set = context.local_set();
   Labels corrected;  // outlives the set

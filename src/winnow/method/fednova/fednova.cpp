@@ -19,7 +19,7 @@ class NovaClient : public ClientSide {
   explicit NovaClient(double mu) : mu_(mu) {}
 
   Message handle(const Message& task, ClientContext& context) const override {
-    const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+    const std::int64_t round = round_of(task);
     const double pull = mu_ * lr_in(context.options(), round);
     if (pull > 1.0) {
       throw Error(

@@ -312,7 +312,7 @@ void FedNS::load(const Archive& archive) {
 
 MethodInfo fedns_info() {
   return {"fedns", "system",
-          "gradient norms sift clean from noisy clients once; a base method weighs them apart",
+          "finds noisy clients once by their gradient norms and gives them less weight",
           [] { return std::make_unique<FedNS>(); }};
 }
 

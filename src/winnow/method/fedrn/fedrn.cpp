@@ -120,12 +120,13 @@ std::unique_ptr<ClientSide> FedRN::client_side() const {
 }
 
 std::vector<Schema> FedRN::schemas() const {
-  return {{"warmup", {{"round", FieldType::u32}, {"model", FieldType::state}}},
+  return {{"warmup", {{"round", FieldType::u32}, {"model", FieldType::state}}, "local_done"},
           {"robust",
            {{"round", FieldType::u32},
             {"model", FieldType::state},
             {"neighbours", FieldType::states},
-            {"reliability", FieldType::f64s}}},
+            {"reliability", FieldType::f64s}},
+           "local_done"},
           {"local_done",
            {{"model", FieldType::state},
             {"samples", FieldType::u32},

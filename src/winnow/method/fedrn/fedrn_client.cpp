@@ -52,7 +52,7 @@ State finetune_head(const State& neighbour, const LocalSet& set, std::int64_t ep
 }
 
 Message FedRNClient::handle(const Message& task, ClientContext& context) const {
-  const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+  const std::int64_t round = round_of(task);
   const State& received = task.get<State>("model");
   ClientMemory& memory = context.memory();
   State local;

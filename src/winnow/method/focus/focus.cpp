@@ -69,9 +69,8 @@ std::vector<Schema> Focus::schemas() const {
 
 void Focus::play(std::int64_t round, Server& server) {
   const std::vector<std::int64_t> pool = selectable_clients(server.fleet);
-  const std::vector<std::int64_t> chosen = fedavg_.select(
-      pool, participants(server.setting.fraction, static_cast<std::int64_t>(pool.size())), round,
-      server);
+  const std::vector<std::int64_t> chosen =
+      fedavg_.select(pool, participants(server.setting.fraction, std::ssize(pool)), round, server);
   std::vector<std::int64_t> rejected;
   std::vector<Candidate> candidates = collect(round, chosen, server, rejected);
   note_replies(round, chosen, rejected, server.notes);

@@ -23,7 +23,7 @@ class JointClient final : public ClientSide {
   explicit JointClient(const JointOptions& options) : options_(options) {}
 
   Message handle(const Message& task, ClientContext& context) const override {
-    const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+    const std::int64_t round = round_of(task);
     const auto& start = task.get<State>("model");
     context.options().mixup = 0.0;  // what is predicted of a mixture is no sample's label
     return train_done(context.size() == 0 ? start.clone() : train(start, round, context), context);
@@ -141,7 +141,7 @@ std::unique_ptr<ClientSide> JointOptimisation::client_side() const {
 
 MethodInfo joint_optimisation_info() {
   return {"joint_optimisation", "local trainer",
-          "clients replace their labels by the mean of the last predictions",
+          "clients replace their labels with the mean of the last predictions",
           [] { return std::make_unique<JointOptimisation>(); }};
 }
 

@@ -17,7 +17,7 @@ class MoonClient final : public ClientSide {
   MoonClient(double mu, double tau) : mu_(mu), tau_(tau) {}
 
   Message handle(const Message& task, ClientContext& context) const override {
-    const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+    const std::int64_t round = round_of(task);
     const State& received = task.get<State>("model");
     const bool plain = mu_ == 0.0 || context.size() == 0;
     State trained =

@@ -32,7 +32,7 @@ class Oracle final : public Method {
 MethodInfo oracle_info() {
   return {.name = "oracle",
           .group = "oracle",
-          .summary = "oracle (uses ground truth): a base method on right samples only",
+          .summary = "oracle (uses ground truth): a base method on correct samples only",
           .make = [] { return std::make_unique<Oracle>(); },
           .truth = Truth::samples};
 }

@@ -23,7 +23,7 @@ class ChoiceClient : public ClientSide {
   explicit ChoiceClient(std::string loss) : loss_(std::move(loss)) {}
 
   Message handle(const Message& task, ClientContext& context) const override {
-    const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+    const std::int64_t round = round_of(task);
     const State& received = task.get<State>("model");
     if (task.kind() == "evaluate") {
       return Message("evaluate_done").set("loss", evaluate(received, round, context));
@@ -86,7 +86,7 @@ std::vector<std::int64_t> largest_losses(std::vector<Candidate> candidates, std:
   });
   std::vector<std::int64_t> largest;
   for (const Candidate& candidate : candidates) {
-    if (static_cast<std::int64_t>(largest.size()) < count) {
+    if (std::ssize(largest) < count) {
       largest.push_back(candidate.client);
     }
   }
@@ -186,7 +186,7 @@ std::vector<std::int64_t> PowerOfChoice::select(std::span<const std::int64_t> po
       draw(pool, std::max(candidates_, count), round, server);
   server.notes["candidates"] = candidates;
   std::vector<std::int64_t> chosen = candidates;
-  if (static_cast<std::int64_t>(candidates.size()) > count) {
+  if (std::ssize(candidates) > count) {
     if (loss_ != "last") {
       evaluate(candidates, round, server);
     }
@@ -256,7 +256,7 @@ void PowerOfChoice::load(const Archive& archive) {
 }
 
 MethodInfo power_of_choice_info() {
-  return {"power_of_choice", "selection", "trains those candidates whose loss is largest",
+  return {"power_of_choice", "selection", "trains the candidates with the largest loss",
           [] { return std::make_unique<PowerOfChoice>(); }};
 }
 

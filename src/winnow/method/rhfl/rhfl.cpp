@@ -81,8 +81,8 @@ std::unique_ptr<ClientSide> RHFL::client_side() const {
 }
 
 std::vector<Schema> RHFL::schemas() const {
-  return {{"pretrain", {}},
-          {"train", {{"round", FieldType::u32}}},
+  return {{"pretrain", {}, "trained"},
+          {"train", {{"round", FieldType::u32}}, "trained"},
           {"trained", {{"loss", FieldType::f64}}},
           {"probabilities", {{"batch", FieldType::u32}}},
           {"probabilities_done", {{"probabilities", FieldType::f32s}}},
@@ -97,8 +97,7 @@ void RHFL::play(std::int64_t round, Server& server) {
     ask_to_train("pretrain", round, pool, server);
   }
   const std::vector<std::int64_t> chosen = select_uniform(
-      pool, participants(server.setting.fraction, static_cast<std::int64_t>(pool.size())),
-      server.setting.seed, round);
+      pool, participants(server.setting.fraction, std::ssize(pool)), server.setting.seed, round);
   const std::vector<double> weights = weigh(chosen);
   for (std::size_t k = 0; k < chosen.size(); ++k) {
     confidence_[chosen[k]] = weights[k];

@@ -76,7 +76,7 @@ Message RHFLClient::handle(const Message& task, ClientContext& context) const {
   if (task.kind() == "learn") {
     return learn(task, context);
   }
-  const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+  const std::int64_t round = round_of(task);
   const std::int64_t epochs =
       options_.local_epochs > 0
           ? options_.local_epochs
@@ -107,8 +107,7 @@ Message RHFLClient::train(const State& start, std::int64_t epochs, std::int64_t 
   const State model = lane.model();
   Archive& archive = context.memory().archive;
   archive.tensors[kOwnModel] = model.flat;
-  context.took(static_cast<std::int64_t>(plan.batches.size()) +
-               archive.values.value(kPublicSteps, std::int64_t{0}));
+  context.took(std::ssize(plan.batches) + archive.values.value(kPublicSteps, std::int64_t{0}));
   archive.values.erase(kPublicSteps);
   return Message("trained").set("loss", own_loss(model, context));
 }
@@ -158,10 +157,10 @@ Message RHFLClient::predict(std::int64_t batch, ClientContext& context) const {
 
 Message RHFLClient::learn(const Message& task, ClientContext& context) const {
   const auto batch = static_cast<std::int64_t>(task.get<std::uint32_t>("batch"));
-  const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+  const std::int64_t round = round_of(task);
   const auto& values = task.get<std::vector<float>>("target");
   const Plan plan = public_plan(batch, context);
-  const auto count = static_cast<std::int64_t>(values.size());
+  const auto count = std::ssize(values);
   if (count == 0 || count % plan.entries() != 0) {
     throw Error(ErrorKind::peer, fmt::format("message 'learn' holds {} values for {} images", count,
                                              plan.entries()));

@@ -43,7 +43,7 @@ at::Tensor first_centroids(const std::vector<float>& received, const View& view,
     return class_means(view.features, context.labels_tensor(), view.classes);
   }
   const std::int64_t width = view.features.size(1);
-  if (static_cast<std::int64_t>(received.size()) != view.classes * width) {
+  if (std::ssize(received) != view.classes * width) {
     throw Error(ErrorKind::peer,
                 fmt::format("message 'train' holds {} centroid values, expected {} classes of {}",
                             received.size(), view.classes, width));
@@ -67,7 +67,7 @@ std::vector<bool> kept_in_last_epoch(const Objective& objective, const Plan& pla
 }  // namespace
 
 Message Client::handle(const Message& task, ClientContext& context) const {
-  const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+  const std::int64_t round = round_of(task);
   const State& received = task.get<State>("model");
   TrainOptions& options = context.options();
   options.mixup = 0.0;

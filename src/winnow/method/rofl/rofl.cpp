@@ -25,7 +25,7 @@ bool all_finite(const std::vector<float>& values) {
 // `width` of the centroids is 0 as long as it is not known.
 void require_size(std::int64_t client, const std::vector<float>& centroids, std::int64_t classes,
                   std::int64_t width) {
-  const auto size = static_cast<std::int64_t>(centroids.size());
+  const auto size = std::ssize(centroids);
   const bool fits = width > 0 ? size == classes * width : size > 0 && size % classes == 0;
   if (!fits) {
     throw Error(ErrorKind::peer,
@@ -52,8 +52,7 @@ std::vector<Schema> Rofl::schemas() const {
 void Rofl::play(std::int64_t round, Server& server) {
   const std::vector<std::int64_t> pool = selectable_clients(server.fleet);
   const std::vector<std::int64_t> chosen = select_uniform(
-      pool, participants(server.setting.fraction, static_cast<std::int64_t>(pool.size())),
-      server.setting.seed, round);
+      pool, participants(server.setting.fraction, std::ssize(pool)), server.setting.seed, round);
   server.notes["stage"] = round < options_.pseudo_round ? "given labels" : "pseudo-labels";
   const Message task = Message("train")
                            .set("round", static_cast<std::uint32_t>(round))
@@ -72,7 +71,7 @@ void Rofl::play(std::int64_t round, Server& server) {
   std::vector<std::int64_t> rejected;
   server.fleet.ask(orders, [&](std::int64_t client, const Message& reply) {
     const auto& own = reply.get<std::vector<float>>(kCentroids);
-    require_size(client, own, classes, static_cast<std::int64_t>(known.size()) / classes);
+    require_size(client, own, classes, std::ssize(known) / classes);
     const auto& model = reply.get<State>("model");
     if (!all_finite(model) || !all_finite(own)) {
       rejected.push_back(client);

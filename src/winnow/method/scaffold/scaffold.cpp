@@ -16,7 +16,7 @@ constexpr const char* kFederation = "scaffold.federation";
 class ScaffoldClient : public ClientSide {
  public:
   Message handle(const Message& task, ClientContext& context) const override {
-    const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+    const std::int64_t round = round_of(task);
     const State& received = task.get<State>("model");
     const State& control = task.get<State>("control");
     const at::Tensor server = control.parameters();
@@ -80,7 +80,7 @@ std::vector<Schema> Scaffold::schemas() const {
 
 std::vector<std::int64_t> Scaffold::select(std::span<const std::int64_t> pool, std::int64_t count,
                                            std::int64_t round, Server& server) {
-  const auto size = static_cast<std::int64_t>(pool.size());
+  const auto size = std::ssize(pool);
   if (control_.defined() && federation_ > 0 && size != federation_) {
     control_ = control_ * (static_cast<double>(federation_) / static_cast<double>(size));
   }

@@ -22,7 +22,7 @@ class SelfieClient final : public ClientSide {
   explicit SelfieClient(const SelfieOptions& options) : options_(options) {}
 
   Message handle(const Message& task, ClientContext& context) const override {
-    const auto round = static_cast<std::int64_t>(task.get<std::uint32_t>("round"));
+    const std::int64_t round = round_of(task);
     const auto& start = task.get<State>("model");
     context.options().mixup = 0.0;  // what is predicted of a mixture is no sample's history
     return train_done(context.size() == 0 ? start.clone() : train(start, round, context), context);
@@ -139,7 +139,7 @@ std::unique_ptr<ClientSide> Selfie::client_side() const {
 
 MethodInfo selfie_info() {
   return {"selfie", "local trainer",
-          "clients train on small losses and relabel what is always predicted alike",
+          "clients train on small losses and relabel samples whose prediction never changes",
           [] { return std::make_unique<Selfie>(); }};
 }
 
