@@ -189,6 +189,55 @@ TEST(DivideMix, RemembersTheSplitThatTheFirstNetworkTrainsOn) {
   EXPECT_GT(std::ranges::count(*client.memory.selected, false), 0);
 }
 
+// NormNet without running statistics: a sample's score depends on its batch.
+class BatchNet final : public Net {
+ public:
+  explicit BatchNet(const NetShape& shape)
+      : conv_(weights_, "conv", {.in = shape.channels, .out = NormNet::kWidth, .padding = 1}),
+        norm_(weights_, "norm", NormNet::kWidth, Statistics::batch) {
+    declare_head("fc", NormNet::kWidth, shape.classes, init::fan_in_uniform(NormNet::kWidth),
+                 init::fan_in_uniform(NormNet::kWidth));
+  }
+  at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
+    return global_average_pool(relu_in_place(norm_(conv_(images, pass), pass)));
+  }
+
+ private:
+  Conv conv_;
+  BatchNorm norm_;
+};
+
+TEST(DivideMix, ScoresAugmentedImagesInSmallBatchesWhenTold) {
+  OneClient<BatchNet> client({.epochs = 1, .batch_size = 4, .lr = 0.0}, 20, true);
+  const State first = client.initial(1);
+  const State second = client.initial(2);
+  ClientContext context(OneClient<>::kId, client.held, client.memory, client.lane, client.options,
+                        OneClient<>::kSeed);
+  const auto expected = [&](const Jitter& view, std::int64_t batch) {
+    client.lane.load(second);
+    const std::vector<float> losses = values_of(
+        at::cross_entropy_loss(client.lane.logits(client.feed, client.held.samples, batch, view),
+                               at::tensor(client.held.given), {}, at::Reduction::None));
+    return clean_mask(clean_probability({losses.begin(), losses.end()}), 0.5);
+  };
+  const auto chosen = [&](Json table) {
+    table["warmup"] = 0;
+    client.train(*make_with<DivideMix>(table), 6, first, second);
+    return *client.memory.selected;
+  };
+  const Jitter view = context.draw_view("dividemix score 0 1", 6);
+  EXPECT_NE(expected({}, 20), expected(view, 20)) << "the test would show nothing";
+  std::int64_t batch = 1;
+  while (batch < 20 && expected({}, batch) == expected({}, 20)) {
+    ++batch;
+  }
+  ASSERT_LT(batch, 20) << "the test would show nothing";
+  EXPECT_EQ(chosen(Json::object()), expected({}, 20));
+  EXPECT_EQ(chosen({{"score_view", "augmented"}}), expected(view, 20));
+  EXPECT_EQ(chosen({{"score_batch", batch}}), expected({}, batch));
+  EXPECT_EQ(chosen({{"score_view", "augmented"}, {"score_batch", batch}}), expected(view, batch));
+}
+
 TEST(DivideMix, WithoutACleanSampleAnEpochIsPlain) {
   OneClient<NormNet> client;
   const State first = client.initial(1);
@@ -244,7 +293,9 @@ TEST(DivideMix, HasTheSpecsDefaults) {
                                             {"temperature", 0.5},
                                             {"alpha", 4.0},
                                             {"threshold", 0.5},
-                                            {"epochs", 0}}));
+                                            {"epochs", 0},
+                                            {"score_view", "clean"},
+                                            {"score_batch", 0}}));
 }
 
 }  // namespace winnow::dividemix_test
