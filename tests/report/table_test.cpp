@@ -515,8 +515,9 @@ TEST(Table, RefusesAnUnknownMetric) {
   expect_error({}, options, ErrorKind::usage, "unknown metric 'presicion'",
                "did you mean 'precision'?");
   options.metrics = {"watermelons"};
-  expect_error({}, options, ErrorKind::usage, "unknown metric 'watermelons'",
-               "known: best, last, last10, participations, bytes, seconds, precision, recall");
+  expect_error(
+      {}, options, ErrorKind::usage, "unknown metric 'watermelons'",
+      "known: best, last, last10, top5, participations, bytes, seconds, precision, recall");
 }
 
 TEST(Table, RefusesAnUnknownFormat) {
