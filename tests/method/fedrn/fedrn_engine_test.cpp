@@ -113,12 +113,11 @@ TEST(FedRNEngine, GivesTheSameBitsForAnyNumberOfLanes) {
   }
 }
 
-TEST(FedRNEngine, LendingModelsOfTheSameRoundNeedsNoLanes) {
+TEST(FedRNEngine, LendingModelsOfTheSameRoundGivesTheSameBitsForAnyNumberOfLanes) {
   const Json table{{"neighbours", 2}, {"fresh", true}};
   const NetInfo net = net_info<NormNet>("norm");
   const std::vector<std::string> one = Federation(fedrn(table), net, 1).play_all();
   EXPECT_EQ(Federation(fedrn(table), net, 3).play_all(), one);
-  EXPECT_NE(Federation(fedrn({{"neighbours", 2}}), net, 1).play_all(), one);
 }
 
 TEST(FedRNEngine, GivesTheSameBitsWhereverModelsAreStored) {
