@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "method/one_client.h"
@@ -13,6 +14,7 @@
 #include "winnow/method/dividemix/mix_plan.h"
 #include "winnow/method/local_training.h"
 #include "winnow/stats/mixture.h"
+#include "winnow/train/loss.h"
 #include "winnow/train/soft_loss.h"
 
 namespace winnow::dividemix_test {
@@ -207,36 +209,42 @@ class BatchNet final : public Net {
   BatchNorm norm_;
 };
 
+// A threshold halfway between two probabilities of one sample tells apart how it was scored.
 TEST(DivideMix, ScoresAugmentedImagesInSmallBatchesWhenTold) {
   OneClient<BatchNet> client({.epochs = 1, .batch_size = 4, .lr = 0.0}, 20, true);
   const State first = client.initial(1);
-  State second = client.initial(2);
-  second.flat.mul_(5);  // so that losses tell images apart, and not labels alone
+  const State second = client.initial(2);
   ClientContext context(OneClient<>::kId, client.held, client.memory, client.lane, client.options,
                         OneClient<>::kSeed);
-  const auto expected = [&](const Jitter& view, std::int64_t batch) {
+  const auto probabilities = [&](const Jitter& view, std::int64_t batch) {
     client.lane.load(second);
-    const std::vector<float> losses = values_of(
-        at::cross_entropy_loss(client.lane.logits(client.feed, client.held.samples, batch, view),
-                               at::tensor(client.held.given), {}, at::Reduction::None));
-    return clean_mask(clean_probability({losses.begin(), losses.end()}), 0.5);
+    const std::vector<float> values =
+        values_of(losses(client.lane.logits(client.feed, client.held.samples, batch, view),
+                         at::tensor(client.held.given, at::kLong)));
+    return clean_probability({values.begin(), values.end()});
   };
-  const auto chosen = [&](Json table) {
+  const auto chosen = [&](Json table, double threshold) {
     table["warmup"] = 0;
+    table["threshold"] = threshold;
     client.train(*make_with<DivideMix>(table), 6, first, second);
     return *client.memory.selected;
   };
+  const std::vector<double> plain = probabilities({}, 128);
+  const auto check = [&](const Json& table, const std::vector<double>& other) {
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      most = std::abs(plain[i] - other[i]) > std::abs(plain[most] - other[most]) ? i : most;
+    }
+    ASSERT_NE(plain[most], other[most]) << "the test would show nothing";
+    const double threshold = (plain[most] + other[most]) / 2.0;
+    EXPECT_EQ(chosen(Json::object(), threshold), clean_mask(plain, threshold));
+    EXPECT_EQ(chosen(table, threshold), clean_mask(other, threshold)) << table.dump();
+    EXPECT_NE(clean_mask(plain, threshold), clean_mask(other, threshold));
+  };
   const Jitter view = context.draw_view("dividemix score 0 1", 6);
-  EXPECT_NE(expected({}, 20), expected(view, 20)) << "the test would show nothing";
-  std::int64_t batch = 1;
-  while (batch < 20 && expected({}, batch) == expected({}, 20)) {
-    ++batch;
-  }
-  ASSERT_LT(batch, 20) << "the test would show nothing";
-  EXPECT_EQ(chosen(Json::object()), expected({}, 20));
-  EXPECT_EQ(chosen({{"score_view", "augmented"}}), expected(view, 20));
-  EXPECT_EQ(chosen({{"score_batch", batch}}), expected({}, batch));
-  EXPECT_EQ(chosen({{"score_view", "augmented"}, {"score_batch", batch}}), expected(view, batch));
+  check({{"score_view", "augmented"}}, probabilities(view, 128));
+  check({{"score_batch", 7}}, probabilities({}, 7));
+  check({{"score_view", "augmented"}, {"score_batch", 7}}, probabilities(view, 7));
 }
 
 TEST(DivideMix, WithoutACleanSampleAnEpochIsPlain) {
