@@ -81,7 +81,8 @@ void bring_together(std::vector<ClientData>& clients, Ledger& ledger) {
     all.given.insert(all.given.end(), client.given.begin(), client.given.end());
   }
   ledger = ledger.of_one_client(static_cast<std::int64_t>(all.samples.size()));
-  clients.assign(1, std::move(all));
+  clients.clear();
+  clients.push_back(std::move(all));
 }
 
 }  // namespace
