@@ -65,6 +65,25 @@ TEST(Ledger, KnowsTheNoisyClients) {
   EXPECT_DOUBLE_EQ(LedgerClient{}.wrong_share(), 0.0);
 }
 
+TEST(Ledger, BringsAllClientsTogether) {
+  Ledger ledger(3, 100, 3);
+  ledger.add(LedgerClient{0, 0, "fedcorr_labels", 0.5, 6, 5, 10, true});
+  ledger.add(LedgerClient{1, 0, "fedcorr_labels", 0.0, 0, 0, 30, false});
+  ledger.add(LedgerClient{1, 1, "human_labels", 0.2, 4, 4, 30, true});
+  ledger.add(LedgerSample{0, 17, 0, "label", 3, 7, 0});
+  ledger.add(LedgerSample{1, 4, 1, "label", 0, 9, 0});
+  const Ledger one = ledger.of_one_client(50);
+  EXPECT_THAT(one.clients(), ElementsAre(LedgerClient{0, 0, "fedcorr_labels", 0.1, 6, 5, 50, true},
+                                         LedgerClient{0, 1, "human_labels", 0.12, 4, 9, 50, true}))
+      << "wrong labels of an earlier block are still wrong";
+  EXPECT_THAT(one.samples(), ElementsAre(LedgerSample{0, 17, 0, "label", 3, 7, 0},
+                                         LedgerSample{0, 4, 1, "label", 0, 9, 0}));
+  EXPECT_TRUE(one.is_noisy(0));
+  EXPECT_EQ(one.seed(), 3U);
+  EXPECT_EQ(Ledger::parse(one.text(), "text").hash(), one.hash());
+  EXPECT_FALSE(Ledger(3, 100, 3).of_one_client(0).is_noisy(0));
+}
+
 TEST(Ledger, TheHashChangesWithOneValue) {
   Ledger other = small_ledger();
   const std::string before = other.hash();

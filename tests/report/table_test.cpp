@@ -64,8 +64,8 @@ void expect_error(const std::vector<RunResult>& results, const TableOptions& opt
 }
 
 TEST(Table, NamesItsMetricsAndFormats) {
-  EXPECT_THAT(table_metrics(), ElementsAre("best", "last", "last10", "participations", "bytes",
-                                           "seconds", "precision", "recall"));
+  EXPECT_THAT(table_metrics(), ElementsAre("best", "last", "last10", "top5", "participations",
+                                           "bytes", "seconds", "precision", "recall", "detected"));
   EXPECT_THAT(table_formats(), ElementsAre("text", "markdown", "csv", "latex", "json"));
 }
 
@@ -145,16 +145,22 @@ TEST(Table, JsonHoldsTheDataOfTheCsv) {
 }
 
 TEST(Table, FormatsEveryMetricInItsUnit) {
-  const Json summary = {
-      {"best", 0.91234},       {"last", 0.9},
-      {"last10", 0.899},       {"participations", 600},
-      {"bytes_up", 1'000'000}, {"bytes_down", 500'000},
-      {"wall_seconds", 12.34}, {"detection", {{"precision", 0.75}, {"recall", 0.6666}}}};
+  const Json summary = {{"best", 0.91234},
+                        {"last", 0.9},
+                        {"last10", 0.899},
+                        {"participations", 600},
+                        {"bytes_up", 1'000'000},
+                        {"bytes_down", 500'000},
+                        {"wall_seconds", 12.34},
+                        {"detection", {{"precision", 0.75}, {"recall", 0.6666}, {"accuracy", 0.9}}},
+                        {"top5", 0.995}};
   EXPECT_EQ(
       render({run("fedcorr", "c10", summary)}, table_metrics(), "markdown"),
-      "| method | best | last | last10 | participations | bytes | seconds | precision | recall |\n"
-      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
-      "| fedcorr | 91.23 | 90.00 | 89.90 | 600 | 1.5 MB | 12.3 | 0.750 | 0.667 |\n");
+      "| method | best | last | last10 | top5 | participations | bytes | seconds | precision | "
+      "recall | detected |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+      "| fedcorr | 91.23 | 90.00 | 89.90 | 99.50 | 600 | 1.5 MB | 12.3 | 0.750 | 0.667 | 0.900 "
+      "|\n");
 }
 
 TEST(Table, BytesAreForPeopleInTablesAndRawInCsvAndJson) {
@@ -515,8 +521,10 @@ TEST(Table, RefusesAnUnknownMetric) {
   expect_error({}, options, ErrorKind::usage, "unknown metric 'presicion'",
                "did you mean 'precision'?");
   options.metrics = {"watermelons"};
-  expect_error({}, options, ErrorKind::usage, "unknown metric 'watermelons'",
-               "known: best, last, last10, participations, bytes, seconds, precision, recall");
+  expect_error(
+      {}, options, ErrorKind::usage, "unknown metric 'watermelons'",
+      "known: best, last, last10, top5, participations, bytes, seconds, precision, recall, "
+      "detected");
 }
 
 TEST(Table, RefusesAnUnknownFormat) {

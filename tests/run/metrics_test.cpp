@@ -38,6 +38,16 @@ TEST(Metrics, BestLastAndMeanOfTheLastTenRounds) {
   EXPECT_NEAR(accuracies(history).last10.value(), 0.16, 1e-12);
 }
 
+TEST(Metrics, Top5IsThatOfTheBestRoundForIt) {
+  History history = history_of({0.9, 0.1, std::nullopt, 0.2});
+  EXPECT_EQ(accuracies(history).top5, std::nullopt) << "five classes or fewer";
+  history[0].top5 = 0.91;
+  history[1].top5 = 0.95;
+  history[3].top5 = 0.4;
+  EXPECT_EQ(accuracies(history).top5, 0.95);
+  EXPECT_DOUBLE_EQ(accuracies(history).best, 0.9);
+}
+
 TEST(Metrics, RoundsWithoutEvaluationDoNotCount) {
   const History history = history_of({std::nullopt, 0.4, std::nullopt, 0.2, std::nullopt});
   EXPECT_DOUBLE_EQ(accuracies(history).best, 0.4);
@@ -93,11 +103,12 @@ TEST(Metrics, CsvLeavesWhatWasNotMeasuredEmpty) {
   history[1].seconds = 2.0;
   history[1].label_precision = 0.5;
   history[1].label_recall = 0.75;
+  history[1].top5 = 0.875;
   EXPECT_EQ(metrics_csv(history),
             "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds,"
-            "label_precision,label_recall\n"
-            "1,,,10,0,0,0,0.000,,\n"
-            "2,0.25,,20,400,300,7,2.000,0.5,0.75\n");
+            "label_precision,label_recall,top5\n"
+            "1,,,10,0,0,0,0.000,,,\n"
+            "2,0.25,,20,400,300,7,2.000,0.5,0.75,0.875\n");
   EXPECT_EQ(split(metrics_csv({}), '\n').size(), 2U);
 }
 
@@ -138,6 +149,9 @@ TEST(Metrics, ARecordSurvivesJson) {
             record.to_json());
   EXPECT_EQ(RoundRecord::from_json(record.to_json()).accuracy, 1.0 / 3.0);
   EXPECT_FALSE(record.to_json().contains("label_precision"));
+  EXPECT_FALSE(record.to_json().contains("top5"));
+  record.top5 = 0.7;
+  EXPECT_EQ(RoundRecord::from_json(record.to_json()).top5, 0.7);
   record.label_precision = 0.9;
   record.label_recall = 0.8;
   EXPECT_EQ(RoundRecord::from_json(record.to_json()).label_precision, 0.9);

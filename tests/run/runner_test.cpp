@@ -112,6 +112,18 @@ TEST(Runner, TheSummaryHoldsWhatTheDesignPromises) {
   EXPECT_EQ(hash(model), summary.at("model_hash"));
 }
 
+TEST(Runner, MeasuresTop5OfMoreThanFiveClasses) {
+  const TestFolder folder;
+  const Json few = start(small({"data.classes=5"}), folder / "few").summary;
+  EXPECT_FALSE(few.contains("top5"));
+  EXPECT_EQ(read_history(folder / "few").back().top5, std::nullopt);
+  const Json many = start(small({"data.classes=6"}), folder / "many").summary;
+  EXPECT_GT(many.at("top5"), many.at("best")) << "five of six are hard to miss";
+  const History history = read_history(folder / "many");
+  EXPECT_EQ(accuracies(history).top5, many.at("top5").get<double>());
+  EXPECT_GE(*history.back().top5, *history.back().accuracy);
+}
+
 TEST(Runner, RefusesADirectoryThatExists) {
   const TestFolder folder;
   fs::create_directories(folder / "run");

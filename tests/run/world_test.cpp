@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "run/small_run.h"
 #include "winnow/data/image_files.h"
 #include "winnow/run/judge.h"
@@ -66,6 +69,47 @@ TEST(World, TheOracleLeavesOutDistortedImages) {
       EXPECT_FALSE(distorted.contains(sample));
     }
   }
+}
+
+// All samples at one place, with exactly the federation's noise.
+TEST(World, CentralisedHasTheSamplesAndTheNoiseOfTheFederation) {
+  Experiment experiment = small("fedavg", kBoth);
+  const World federated = make_world(experiment);
+  const std::string before = experiment.hash();
+  experiment.federation.centralised = true;
+  EXPECT_NE(experiment.hash(), before);
+  const World world = make_world(experiment);
+  ASSERT_EQ(world.clients.size(), 1U);
+  std::map<std::int64_t, std::int64_t> given;
+  for (const ClientData& client : federated.clients) {
+    for (std::size_t i = 0; i < client.samples.size(); ++i) {
+      given[client.samples[i]] = client.given[i];
+    }
+  }
+  ASSERT_EQ(world.clients[0].samples.size(), given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    EXPECT_EQ(world.clients[0].given[i], given.at(world.clients[0].samples[i]));
+  }
+  EXPECT_EQ(right_samples(world), right_samples(federated));
+  EXPECT_TRUE(world.data.train.images.equal(federated.data.train.images)) << "distorted alike";
+  EXPECT_EQ(world.ledger.samples().size(), federated.ledger.samples().size());
+  EXPECT_EQ(world.ledger.clients().size(), 2U) << "one line a block";
+  EXPECT_EQ(world.ledger.noisy_clients(), std::set<std::int64_t>{0});
+  // The noise is that of the ids before: an oracle leaves out the same samples.
+  experiment = small("oracle", kBoth);
+  const std::int64_t right = all_samples(make_world(experiment));
+  experiment.federation.centralised = true;
+  EXPECT_EQ(all_samples(make_world(experiment)), right);
+}
+
+TEST(World, CentralisedTrainsOneClientInEveryRound) {
+  Experiment experiment = small("fedavg", kLabels);
+  experiment.federation.centralised = true;
+  Session session(experiment, builtin_methods(), {.lanes = 1, .device = "cpu"}, nullptr);
+  const Session::Played played = session.play();
+  EXPECT_EQ(played.record.traffic.participations, 1);
+  EXPECT_EQ(played.record.traffic.client_steps, 60) << "600 samples in batches of 10";
+  EXPECT_EQ(played.notes.at("clients"), Json{0});
 }
 
 TEST(World, WithoutNoiseTheOracleIsTheBaseMethodBitForBit) {

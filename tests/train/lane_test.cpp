@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "testing/support.h"
@@ -383,12 +384,31 @@ TEST(Lane, ScoresAccuracyAndCrossEntropy) {
   EXPECT_GT(score.correct, 10);
   EXPECT_NEAR(score.loss_sum, loss, 1e-4);
   EXPECT_DOUBLE_EQ(score.accuracy(), static_cast<double>(correct) / 30.0);
+  EXPECT_EQ(score.top5(), 1.0) << "of three classes";
   EXPECT_DOUBLE_EQ(score.mean_loss(), score.loss_sum / 30.0);
 }
 
+TEST(Lane, CountsLabelsAmongTheFiveLikeliestClasses) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const at::Tensor logits = at::tensor(std::vector<float>{7,   6, 5, 4, 3, 2, 1,  //
+                                                          7,   6, 5, 4, 3, 2, 1,  //
+                                                          1,   1, 1, 1, 1, 1, 1,  //
+                                                          nan, 0, 0, 0, 0, 0, 0,  //
+                                                          nan, 0, 0, 0, 0, 0, 0})
+                                .view({5, 7});
+  // The fifth, the sixth, one of equals, what is no number, and one with something unknown above.
+  const auto count = [&](const std::vector<std::int64_t>& labels) {
+    return count_among_five(logits, at::tensor(labels, at::kLong));
+  };
+  EXPECT_EQ(count({4, 4, 0, 1, 1}), 5);
+  EXPECT_EQ(count({4, 5, 0, 1, 1}), 4);
+  EXPECT_EQ(count({4, 5, 6, 0, 1}), 3);
+}
+
 TEST(Lane, ScoresOfPartsAddUp) {
-  Score sum{3, 4, 1.5};
-  sum += {1, 6, 0.5};
+  Score sum{3, 4, 1.5, 4};
+  sum += {1, 6, 0.5, 5};
+  EXPECT_DOUBLE_EQ(sum.top5(), 0.9);
   EXPECT_EQ(sum.correct, 4);
   EXPECT_EQ(sum.count, 10);
   EXPECT_DOUBLE_EQ(sum.accuracy(), 0.4);

@@ -268,9 +268,9 @@ Score LocalEngine::evaluate_ensemble() {
     }
     const at::Tensor labels =
         at::tensor(at::ArrayRef(test_.labels).slice(start, size), at::kLong).unsqueeze(1);
-    scores[item] = {mean.argmax(1, true).eq(labels).sum().item<std::int64_t>(),
-                    static_cast<std::int64_t>(size),
-                    -mean.gather(1, labels).log().sum().item<double>()};
+    scores[item] = {
+        mean.argmax(1, true).eq(labels).sum().item<std::int64_t>(), static_cast<std::int64_t>(size),
+        -mean.gather(1, labels).log().sum().item<double>(), count_among_five(mean, labels)};
   };
   Score total;
   wait_for(device());

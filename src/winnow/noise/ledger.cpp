@@ -6,6 +6,8 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
@@ -216,6 +218,30 @@ void Ledger::add(LedgerSample entry) {
     throw Error(ErrorKind::internal, "noise ledger: " + fault);
   }
   entries_.push_back(std::move(entry));
+}
+
+Ledger Ledger::of_one_client(std::int64_t samples) const {
+  Ledger one(seed_, samples_, 1);
+  std::map<std::int64_t, std::int64_t> wrong;  // by client, after the block
+  for (auto entry = clients_.begin(); entry != clients_.end();) {
+    LedgerClient all{.block = entry->block, .name = entry->name, .samples = samples};
+    for (; entry != clients_.end() && entry->block == all.block; ++entry) {
+      all.level += entry->level * static_cast<double>(entry->samples);
+      all.picked += entry->picked;
+      all.noisy = all.noisy || entry->noisy;
+      wrong[entry->client] = entry->wrong;
+    }
+    all.level /= static_cast<double>(std::max<std::int64_t>(samples, 1));
+    for (const auto& [client, count] : wrong) {
+      all.wrong += count;
+    }
+    one.add(std::move(all));
+  }
+  for (LedgerSample entry : entries_) {
+    entry.client = 0;
+    one.add(std::move(entry));
+  }
+  return one;
 }
 
 std::string Ledger::text() const {

@@ -67,6 +67,10 @@ class Ledger {
   bool is_noisy(std::int64_t client) const { return noisy_.contains(client); }
   const std::set<std::int64_t>& noisy_clients() const { return noisy_; }
 
+  // The same corruptions when all clients' samples, this many, are one client's. Its level in a
+  // block is the mean over the samples.
+  Ledger of_one_client(std::int64_t samples) const;
+
   std::string text() const;
   std::string hash() const;  // SHA-256 of text(), in hexadecimal
   void write(const std::filesystem::path& path) const;

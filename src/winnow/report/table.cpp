@@ -35,6 +35,7 @@ const std::vector<Metric>& metrics_known() {
       {"best", Unit::percent, true, {"/best"}},
       {"last", Unit::percent, true, {"/last"}},
       {"last10", Unit::percent, true, {"/last10"}},
+      {"top5", Unit::percent, true, {"/top5"}},
       {"participations", Unit::whole, false, {"/participations"}},
       {"bytes", Unit::bytes, false, {"/bytes_up", "/bytes_down"}},
       {"seconds", Unit::seconds, false, {"/wall_seconds"}},

@@ -198,6 +198,9 @@ Params declare(FederationOptions& options) {
   params.add("fraction", options.fraction, "share of the clients that takes part in a round")
       .above(0)
       .range(0, 1);
+  params.add("centralised", options.centralised,
+             "bring the samples of all clients, with their noise, to one client: training without "
+             "a federation");
   return params;
 }
 
@@ -264,7 +267,11 @@ Json Experiment::resolved() const {
 }
 
 std::string Experiment::hash() const {
-  return sha256_hex(resolved().dump());
+  Json tree = resolved();
+  if (!federation.centralised) {
+    tree["federation"].erase("centralised");  // runs that were begun before the key was there go on
+  }
+  return sha256_hex(tree.dump());
 }
 
 Override parse_override(const std::string& text) {

@@ -22,7 +22,11 @@ namespace winnow {
 struct FederationOptions {
   std::int64_t clients = 100;
   double fraction = 0.1;
+  bool centralised = false;
   Partition partition;
+
+  // Of the clients that take part: one where their samples are brought together.
+  std::int64_t size() const { return centralised ? 1 : clients; }
 };
 
 struct ModelOptions {

@@ -41,6 +41,9 @@ Json RoundRecord::to_json() const {
     json["label_precision"] = *label_precision;
     json["label_recall"] = *label_recall;
   }
+  if (top5) {
+    json["top5"] = *top5;
+  }
   return json;
 }
 
@@ -51,6 +54,7 @@ RoundRecord RoundRecord::from_json(const Json& json) {
   record.loss = optional_number(json, "loss");
   record.label_precision = optional_number(json, "label_precision");
   record.label_recall = optional_number(json, "label_recall");
+  record.top5 = optional_number(json, "top5");
   record.traffic.participations = json.at("participations").get<std::int64_t>();
   record.traffic.bytes_up = json.at("bytes_up").get<std::int64_t>();
   record.traffic.bytes_down = json.at("bytes_down").get<std::int64_t>();
@@ -81,6 +85,9 @@ Accuracies accuracies(const History& history) {
       result.best = std::max(result.best, *record.accuracy);
       result.last = *record.accuracy;
     }
+    if (record.top5) {
+      result.top5 = std::max(result.top5.value_or(0.0), *record.top5);
+    }
   }
   const auto rounds = std::min(kLastRounds, static_cast<std::int64_t>(history.size()));
   if (std::all_of(history.end() - rounds, history.end(),
@@ -102,13 +109,14 @@ std::optional<std::int64_t> targeted_cost(const History& history, double target)
 std::string metrics_csv(const History& history) {
   std::string text =
       "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds,"
-      "label_precision,label_recall\n";
+      "label_precision,label_recall,top5\n";
   for (const RoundRecord& record : history) {
-    text += fmt::format("{},{},{},{},{},{},{},{:.3f},{},{}\n", record.round,
+    text += fmt::format("{},{},{},{},{},{},{},{:.3f},{},{},{}\n", record.round,
                         csv_number(record.accuracy), csv_number(record.loss),
                         record.traffic.participations, record.traffic.bytes_up,
                         record.traffic.bytes_down, record.traffic.client_steps, record.seconds,
-                        csv_number(record.label_precision), csv_number(record.label_recall));
+                        csv_number(record.label_precision), csv_number(record.label_recall),
+                        csv_number(record.top5));
   }
   return text;
 }

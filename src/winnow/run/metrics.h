@@ -23,6 +23,9 @@ struct RoundRecord {
   // Where clients choose what to train on: of the round's choices, the mean over its clients.
   std::optional<double> label_precision = {};
   std::optional<double> label_recall = {};
+  // Beside the accuracy, where there are more than five classes: the share of test samples whose
+  // label is among the five likeliest.
+  std::optional<double> top5 = {};
 
   Json to_json() const;
   static RoundRecord from_json(const Json& json);
@@ -33,6 +36,7 @@ using History = std::vector<RoundRecord>;
 struct Accuracies {
   double best = 0.0;  // selected on the test set, so optimistic: always shown beside `last`
   double last = 0.0;
+  std::optional<double> top5;    // the largest of all evaluated rounds
   std::optional<double> last10;  // mean over the last ten rounds, or over all of a shorter run
 };
 

@@ -26,7 +26,7 @@ std::string rounds_notice(const Experiment& experiment, const Registry& registry
   params.read(experiment.method_params, "method");
   const Setting setting{.seed = experiment.seed,
                         .rounds = experiment.rounds,
-                        .clients = experiment.federation.clients,
+                        .clients = experiment.federation.size(),
                         .fraction = experiment.federation.fraction};
   return rounds_notice(experiment, *method, setting);
 }

@@ -79,7 +79,7 @@ History history_of(const Json& saved) {
   for (const CheckedJson& record : CheckedJson(saved, "history").elements()) {
     const auto number = static_cast<std::int64_t>(history.size()) + 1;
     record.at("round").whole(number, number);
-    for (const char* share : {"accuracy", "label_precision", "label_recall"}) {
+    for (const char* share : {"accuracy", "label_precision", "label_recall", "top5"}) {
       if (const auto value = record.find(share); value && !value->is_null()) {
         value->number(0.0, 1.0);
       }
@@ -268,6 +268,9 @@ Session::Played Session::play() {
       const Score score = evaluate();
       played.record.accuracy = score.accuracy();
       played.record.loss = score.mean_loss();
+      if (setting_.classes > 5) {
+        played.record.top5 = score.top5();
+      }
       for (const auto& [name, model] : method_->also_measured(setting_)) {
         played.notes[name] = engine_->evaluate(model.to(engine_->device())).accuracy();
       }

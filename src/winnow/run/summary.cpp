@@ -81,6 +81,9 @@ Json make_summary(const Session& session) {
                {"fingerprint", fingerprint()},
                {"lanes", session.engine().lanes()},
                {"noise", noise_summary(session.world())}};
+  if (measured.top5) {
+    summary["top5"] = *measured.top5;
+  }
   if (session.world().test_unchecked) {
     summary["test_labels"] = "unchecked";
   }

@@ -8,9 +8,9 @@
 namespace winnow {
 namespace {
 
-constexpr std::array<const char*, 8> kTags{"accuracy",        "loss",        "participations",
-                                           "bytes_up",        "bytes_down",  "client_steps",
-                                           "label_precision", "label_recall"};
+constexpr std::array<const char*, 9> kTags{"accuracy",        "loss",         "participations",
+                                           "bytes_up",        "bytes_down",   "client_steps",
+                                           "label_precision", "label_recall", "top5"};
 
 constexpr std::array<std::uint32_t, 256> make_table() {
   std::array<std::uint32_t, 256> table{};

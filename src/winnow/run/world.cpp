@@ -73,6 +73,18 @@ void keep_right_samples(const DataSet& data, const Ledger& ledger,
   }
 }
 
+// The samples of all clients become those of client 0, the only one.
+void bring_together(std::vector<ClientData>& clients, Ledger& ledger) {
+  ClientData all;
+  for (const ClientData& client : clients) {
+    all.samples.insert(all.samples.end(), client.samples.begin(), client.samples.end());
+    all.given.insert(all.given.end(), client.given.begin(), client.given.end());
+  }
+  ledger = ledger.of_one_client(static_cast<std::int64_t>(all.samples.size()));
+  clients.clear();
+  clients.push_back(std::move(all));
+}
+
 }  // namespace
 
 World make_world(const Experiment& experiment) {
@@ -93,6 +105,9 @@ World make_world(const Experiment& experiment) {
   clients.reserve(assign.size());
   for (std::size_t client = 0; client < assign.size(); ++client) {
     clients.push_back({std::move(assign[client]), std::move(given[client])});
+  }
+  if (experiment.federation.centralised) {
+    bring_together(clients, ledger);
   }
   if (experiment.truth == Truth::samples) {
     keep_right_samples(data, ledger, clients);

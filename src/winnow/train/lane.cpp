@@ -43,7 +43,14 @@ Score& Score::operator+=(const Score& other) {
   correct += other.correct;
   count += other.count;
   loss_sum += other.loss_sum;
+  among_five += other.among_five;
   return *this;
+}
+
+std::int64_t count_among_five(const at::Tensor& values, const at::Tensor& labels) {
+  constexpr std::int64_t kPlaces = 5;
+  const at::Tensor own = values.gather(1, labels.view({-1, 1}));
+  return values.le(own).logical_not().sum(1).lt(kPlaces).sum().item<std::int64_t>();
 }
 
 Lane::Lane(MakeNet make, const Feed& feed, bool augment, const std::atomic<bool>* stop, bool low)
@@ -345,7 +352,8 @@ Score Lane::score(const Feed& feed, const LocalSet& set, std::int64_t batch) {
   const at::Tensor outputs = logits(feed, set.samples, batch);
   const at::Tensor labels = index_tensor(set.labels, feed.device());
   return {outputs.argmax(1).eq(labels).sum().item<std::int64_t>(), set.size(),
-          losses(outputs, labels).sum(at::kDouble).item<double>()};
+          losses(outputs, labels).sum(at::kDouble).item<double>(),
+          count_among_five(outputs, labels)};
 }
 
 }  // namespace winnow

@@ -44,13 +44,21 @@ struct Score {
   std::int64_t correct = 0;
   std::int64_t count = 0;
   double loss_sum = 0.0;
+  std::int64_t among_five = 0;  // samples whose label is among the five likeliest classes
 
   Score& operator+=(const Score& other);
   double accuracy() const {
     return count == 0 ? 0.0 : static_cast<double>(correct) / static_cast<double>(count);
   }
+  double top5() const {
+    return count == 0 ? 0.0 : static_cast<double>(among_five) / static_cast<double>(count);
+  }
   double mean_loss() const { return count == 0 ? 0.0 : loss_sum / static_cast<double>(count); }
 };
+
+// How many rows have fewer than five values above that of their label; a value that is not a number
+// counts as above. `labels` is [rows].
+std::int64_t count_among_five(const at::Tensor& values, const at::Tensor& labels);
 
 // Not thread-safe: a lane is used by one thread at a time.
 class Lane {

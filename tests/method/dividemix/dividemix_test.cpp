@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "method/one_client.h"
@@ -13,6 +14,7 @@
 #include "winnow/method/dividemix/mix_plan.h"
 #include "winnow/method/local_training.h"
 #include "winnow/stats/mixture.h"
+#include "winnow/train/loss.h"
 #include "winnow/train/soft_loss.h"
 
 namespace winnow::dividemix_test {
@@ -189,6 +191,62 @@ TEST(DivideMix, RemembersTheSplitThatTheFirstNetworkTrainsOn) {
   EXPECT_GT(std::ranges::count(*client.memory.selected, false), 0);
 }
 
+// NormNet without running statistics: a sample's score depends on its batch.
+class BatchNet final : public Net {
+ public:
+  explicit BatchNet(const NetShape& shape)
+      : conv_(weights_, "conv", {.in = shape.channels, .out = NormNet::kWidth, .padding = 1}),
+        norm_(weights_, "norm", NormNet::kWidth, Statistics::batch) {
+    declare_head("fc", NormNet::kWidth, shape.classes, init::fan_in_uniform(NormNet::kWidth),
+                 init::fan_in_uniform(NormNet::kWidth));
+  }
+  at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
+    return global_average_pool(relu_in_place(norm_(conv_(images, pass), pass)));
+  }
+
+ private:
+  Conv conv_;
+  BatchNorm norm_;
+};
+
+// A threshold halfway between two probabilities of one sample tells apart how it was scored.
+TEST(DivideMix, ScoresAugmentedImagesInSmallBatchesWhenTold) {
+  OneClient<BatchNet> client({.epochs = 1, .batch_size = 4, .lr = 0.0}, 20, true);
+  const State first = client.initial(1);
+  const State second = client.initial(2);
+  ClientContext context(OneClient<>::kId, client.held, client.memory, client.lane, client.options,
+                        OneClient<>::kSeed);
+  const auto probabilities = [&](const Jitter& view, std::int64_t batch) {
+    client.lane.load(second);
+    const std::vector<float> values =
+        values_of(losses(client.lane.logits(client.feed, client.held.samples, batch, view),
+                         at::tensor(client.held.given, at::kLong)));
+    return clean_probability({values.begin(), values.end()});
+  };
+  const auto chosen = [&](Json table, double threshold) {
+    table["warmup"] = 0;
+    table["threshold"] = threshold;
+    client.train(*make_with<DivideMix>(table), 6, first, second);
+    return *client.memory.selected;
+  };
+  const std::vector<double> plain = probabilities({}, 128);
+  const auto check = [&](const Json& table, const std::vector<double>& other) {
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      most = std::abs(plain[i] - other[i]) > std::abs(plain[most] - other[most]) ? i : most;
+    }
+    ASSERT_NE(plain[most], other[most]) << "the test would show nothing";
+    const double threshold = (plain[most] + other[most]) / 2.0;
+    EXPECT_EQ(chosen(Json::object(), threshold), clean_mask(plain, threshold));
+    EXPECT_EQ(chosen(table, threshold), clean_mask(other, threshold)) << table.dump();
+    EXPECT_NE(clean_mask(plain, threshold), clean_mask(other, threshold));
+  };
+  const Jitter view = context.draw_view("dividemix score 0 1", 6);
+  check({{"score_view", "augmented"}}, probabilities(view, 128));
+  check({{"score_batch", 7}}, probabilities({}, 7));
+  check({{"score_view", "augmented"}, {"score_batch", 7}}, probabilities(view, 7));
+}
+
 TEST(DivideMix, WithoutACleanSampleAnEpochIsPlain) {
   OneClient<NormNet> client;
   const State first = client.initial(1);
@@ -244,7 +302,9 @@ TEST(DivideMix, HasTheSpecsDefaults) {
                                             {"temperature", 0.5},
                                             {"alpha", 4.0},
                                             {"threshold", 0.5},
-                                            {"epochs", 0}}));
+                                            {"epochs", 0},
+                                            {"score_view", "clean"},
+                                            {"score_batch", 0}}));
 }
 
 }  // namespace winnow::dividemix_test

@@ -214,6 +214,33 @@ TEST(FedCorrClient, RelabelsTheLargestLossesWithTheModelItIsSent) {
   EXPECT_EQ(reply.bytes(), 12);
 }
 
+// spec: label-noise A.4 #3: the paper ranks by the losses of the model that relabels
+TEST(FedCorrClient, RanksByTheLossesOfTheModelItIsSentWhenTold) {
+  OneClient one(10);
+  const State model = one.trained(0.0);
+  one.held.given.assign(10, 0);
+  const at::Tensor outputs = one.logits(model);
+  const std::vector<std::int64_t> said = numbers_of(outputs.argmax(1));
+  const at::Tensor losses = sample_losses(outputs, one.given(), {.loss = "ce"});
+  const std::vector<std::int64_t> order = numbers_of(losses.argsort(0, true));
+  const auto expected = [&](const std::vector<std::int64_t>& places) {
+    Labels labels = one.held.given;
+    for (const std::int64_t place : places) {
+      labels[static_cast<std::size_t>(place)] = said[static_cast<std::size_t>(place)];
+    }
+    return labels;
+  };
+  const auto after = [&](const Options& options) {
+    one.memory = {};
+    one.remember_losses(kWorkedLosses);
+    one.correct1(options, model);
+    return one.memory.labels.value_or(one.held.given);
+  };
+  EXPECT_NE(expected({order[0], order[1]}), expected({9, 8})) << "the test would show nothing";
+  EXPECT_EQ(after({.theta = 0.0, .loss = "ce"}), expected({9, 8}));
+  EXPECT_EQ(after({.theta = 0.0, .loss = "ce", .rank = "global"}), expected({order[0], order[1]}));
+}
+
 TEST(FedCorrClient, LeavesLabelsAloneWithoutConfidence) {
   OneClient one(10);
   for (const double theta : {0.81, 1.0}) {
@@ -284,6 +311,50 @@ TEST(FedCorrClient, CorrectsEveryConfidentSampleInTheEnd) {
   EXPECT_EQ(reply.kind(), "correct_all_done");
   EXPECT_EQ(reply.get<std::uint32_t>("relabelled"), 7U) << "three were 2 before";
   EXPECT_EQ(one.memory.labels.value(), Labels(10, 2));
+}
+
+// spec: label-noise A.4 #11: the paper's listing relabels every sample in the end
+TEST(FedCorrClient, CorrectsAllSamplesInTheEndWhenTold) {
+  OneClient one(10);
+  one.held.given = {0, 1, 2, 0, 1, 2, 0, 1, 2, 0};
+  const Options all{.theta = 0.9, .final_theta = 0.0};
+  const State unsure = one.constant(2, 0.45);
+  one.send(all, Message("correct_all").set("model", unsure));
+  EXPECT_EQ(one.memory.labels.value(), Labels(10, 2));
+  one.memory = {};
+  one.remember_losses(kWorkedLosses);
+  EXPECT_EQ(one.correct1(all, unsure).get<std::uint32_t>("relabelled"), 0U)
+      << "before that theta counts";
+}
+
+// Stage 3 with a learning rate of its own, which decays from the start of the stage.
+TEST(FedCorrClient, TrainsInStageThreeWithItsOwnLearningRate) {
+  OneClient one;
+  one.train.lr_decay = 0.5;
+  const auto usual = [&](const Options& options, std::uint32_t round) {
+    ClientContext context(kId, one.held, one.memory, one.lane, one.train, kSeed);
+    const Client client(options, FedAvg().client_side());
+    return hash(client
+                    .handle(Message("train")
+                                .set("round", std::uint32_t{2})
+                                .set("model", one.start)
+                                .set(kUsualRound, round),
+                            context)
+                    .get<State>("model"));
+  };
+  const auto expected = [&](double lr) {
+    TrainOptions train = one.train;
+    train.mixup = 1.0;
+    train.lr = lr;
+    train.lr_decay = 1.0;
+    return hash(
+        one.lane.train(one.start, {one.held.samples, one.held.given}, train, {}, {kSeed, 2, kId})
+            .state);
+  };
+  EXPECT_EQ(usual({.usual_lr = 0.3}, 7), expected(0.3));
+  const Options decaying{.usual_lr = 0.4, .usual_lr_decay = 0.5};
+  EXPECT_EQ(usual(decaying, 0), expected(0.4));
+  EXPECT_EQ(usual(decaying, 3), expected(0.05));
 }
 
 TEST(FedCorrClient, FinetunesWithoutPullOnItsLabelsInUse) {

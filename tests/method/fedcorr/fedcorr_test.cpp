@@ -180,6 +180,37 @@ TEST(FedCorr, AveragesLargerChunksBySamples) {
   EXPECT_NEAR(values_of(federation.global)[2], 10 * sum / weight, 1e-5) << "buffers too";
 }
 
+// spec: label-noise A.4 #15: a client drawn twice weighs double, one that is missed has LID 0.
+TEST(FedCorr, WithTheCodesDrawWhoIsMissedLooksClean) {
+  const Json table{{"iterations", 1}, {"stage1_fraction", 0.5}, {"stage1_draw", "code"}};
+  const fedcorr::Schedule schedule({.iterations = 1, .stage1_fraction = 0.5, .stage1_draw = "code"},
+                                   6);
+  Federation federation(table, worked_script());
+  std::set<std::int64_t> seen;
+  bool twice = false;
+  for (std::int64_t turn = 0; turn < schedule.turns(); ++turn) {
+    const std::vector<std::int64_t> drawn = schedule.turn_clients(schedule.step(turn), kSeed);
+    federation.play();
+    double sum = 0.0;
+    for (const std::int64_t client : drawn) {
+      sum += static_cast<double>(client + 1);
+    }
+    EXPECT_NEAR(values_of(federation.global)[0], sum / static_cast<double>(drawn.size()), 1e-6);
+    const std::set<std::int64_t> own(drawn.begin(), drawn.end());
+    EXPECT_EQ(federation.asked("train1").size(), own.size());
+    twice = twice || own.size() < drawn.size();
+    seen.insert(own.begin(), own.end());
+  }
+  ASSERT_TRUE(twice && seen.size() < 6U) << "the seed would show nothing";
+  const auto lids = federation.method->findings().scores.at("lid");
+  EXPECT_EQ(lids.size(), 6U);
+  for (const auto& [client, lid] : lids) {
+    EXPECT_EQ(lid, seen.contains(client)
+                       ? federation.script.lids[0][static_cast<std::size_t>(client)]
+                       : 0.0);
+  }
+}
+
 // spec: label-noise A.7 #7
 TEST(FedCorr, FlagsByTheCumulativeLid) {
   Federation federation(kTwoIterations, worked_script());
@@ -444,6 +475,31 @@ TEST(FedCorr, TrainsWithTheChosenBaseInStageThree) {
   method->declare(params);
   EXPECT_EQ(params.find("base")->value(), (Json{{"name", "fedprox"}, {"mu", 0.5}}));
   EXPECT_THAT(error_text([] { fedcorr_of({{"base", "fedporx"}}); }), HasSubstr("method.base"));
+}
+
+TEST(FedCorr, CountsTheRoundsOfAStageThreeWithItsOwnLearningRate) {
+  Json table = kTwoIterations;
+  table["usual_lr"] = 0.1;
+  table["usual_lr_decay"] = 0.998;
+  Federation federation(table, worked_script());
+  federation.play(14);
+  EXPECT_FALSE(federation.fleet.asked.front().task.has("usual_round")) << "stage 2";
+  for (std::uint32_t round = 0; round < 2; ++round) {
+    federation.play();
+    for (const Order& order : federation.fleet.asked) {
+      EXPECT_EQ(order.task.get<std::uint32_t>("usual_round"), round);
+      EXPECT_EQ(order.task.get<std::uint32_t>("round"), 14U + round);
+    }
+  }
+  Federation plain(kTwoIterations, worked_script());
+  plain.play(15);
+  EXPECT_FALSE(plain.fleet.asked.front().task.has("usual_round"));
+  EXPECT_EQ(error_text([] {
+              fedcorr_of({{"usual_lr_decay", 0.9}})
+                  ->check({.rounds = 60, .clients = 100, .fraction = 0.1});
+            }),
+            "method.usual_lr_decay = 0.9: expected method.usual_lr beside it | without it stage 3 "
+            "has train.lr and train.lr_decay");
 }
 
 // A run that is saved and resumed after every round goes on as if nothing had happened.

@@ -254,7 +254,8 @@ TEST(FedCorrFederation, EveryAblationRuns) {
       {{"stage1_fraction", 0.5}}, {{"beta", 0.0}},
       {{"finetune_rounds", 0}},   {{"usual_rounds", 0}},
       {{"mixup", 0.0}},           {{"mixup_stage1_only", true}},
-      {{"base", "fedprox"}},      {{"loss", "ce"}, {"pull", "squared"}, {"final_set", "paper"}}};
+      {{"base", "fedprox"}},      {{"loss", "ce"}, {"pull", "squared"}, {"final_set", "paper"}},
+      {{"usual_lr", 0.02}},       {{"stage1_fraction", 0.5}, {"stage1_draw", "code"}}};
   const Trace full = run(small_table(), 2, false);
   for (const Json& change : ablations) {
     Json table = small_table();
@@ -269,6 +270,8 @@ TEST(FedCorrFederation, ThePapersReadingRunsAsAWhole) {
   paper.update(Json{{"loss", "ce"},
                     {"pull", "squared"},
                     {"confidence_test", ">="},
+                    {"rank", "global"},
+                    {"candidates", "noisy"},
                     {"final_set", "paper"},
                     {"mixup_stage1_only", true}});
   const Trace whole = run(paper, 2, false);

@@ -94,6 +94,45 @@ TEST(FedCorrSchedule, WithoutFractionSchedulingIsTenTurnsOfTen) {
   EXPECT_EQ(Schedule({.stage1_fraction = 0.3}, 7).turns(), 4) << "2, 2, 2, 1";
 }
 
+// spec: label-noise A.4 #15
+TEST(FedCorrSchedule, TheCodesDrawMissesSomeAndRepeatsOthersInsideARound) {
+  const Schedule schedule({.iterations = 5, .stage1_fraction = 0.1, .stage1_draw = "code"}, 100);
+  EXPECT_EQ(schedule.turns(), 10);
+  std::int64_t missed = 0;
+  for (std::int64_t iteration = 0; iteration < 5; ++iteration) {
+    std::set<std::int64_t> before;
+    for (std::int64_t turn = 0; turn < 10; ++turn) {
+      const std::vector<std::int64_t> drawn =
+          schedule.turn_clients(schedule.step(10 * iteration + turn), 7);
+      EXPECT_EQ(drawn.size(), 10U);
+      for (const std::int64_t client : drawn) {
+        EXPECT_FALSE(before.contains(client)) << "has had its turn in an earlier round";
+      }
+      before.insert(drawn.begin(), drawn.end());
+    }
+    missed += 100 - static_cast<std::int64_t>(before.size());
+  }
+  EXPECT_GT(missed, 0);
+  EXPECT_LT(missed, 5 * 30) << "about nine of a hundred in an iteration";
+}
+
+TEST(FedCorrSchedule, OneByOneTheCodesDrawVisitsEverybody) {
+  const Schedule schedule({.iterations = 1, .stage1_draw = "code"}, 12);
+  std::set<std::int64_t> seen;
+  for (std::int64_t turn = 0; turn < 12; ++turn) {
+    const std::vector<std::int64_t> drawn = schedule.turn_clients(schedule.step(turn), 7);
+    EXPECT_EQ(drawn.size(), 1U);
+    seen.insert(drawn.begin(), drawn.end());
+  }
+  EXPECT_EQ(seen.size(), 12U);
+}
+
+TEST(FedCorrSchedule, CountsTheRoundsOfStageThree) {
+  const Schedule schedule({.iterations = 2, .finetune_rounds = 3, .usual_rounds = 4}, 5);
+  EXPECT_EQ(schedule.usual_round(13), 0);
+  EXPECT_EQ(schedule.usual_round(16), 3);
+}
+
 // spec: label-noise A.7 #6
 TEST(FedCorrLosses, DoubleSoftmaxGivesTheWorkedNumbers) {
   const at::Tensor logits = at::tensor({2.0F, 0.5F, -1.0F}).repeat({3, 1});
@@ -180,7 +219,7 @@ TEST(FedCorrRelabel, GivesTheWorkedNumbers) {
   const Mixture mixture = gmm2(kWorkedLosses);
   EXPECT_NEAR(mixture.means[0], 1.50166667, 1e-6);
   EXPECT_NEAR(mixture.means[1], 2.39250000, 1e-6);
-  const double estimate = estimate_noise(kWorkedLosses);
+  const double estimate = estimate_noise(suspects(kWorkedLosses));
   EXPECT_DOUBLE_EQ(estimate, 0.4);
   const std::int64_t count = relabel_count(10, estimate, 0.5);
   EXPECT_EQ(count, 2);
@@ -234,32 +273,57 @@ TEST(FedCorrRelabel, TakesTheLargestLossesTiesToTheFirst) {
 TEST(FedCorrRelabel, RanksByLossWhateverTheMixtureCallsNoisy) {
   const std::vector<double> losses{.49,  .50,  .51,  .50,  .49, .51, .50,  .495, .505, .50,
                                    .498, .502, .497, .503, .40, .80, 1.20, 1.60, 2.00};
-  EXPECT_DOUBLE_EQ(estimate_noise(losses), 5.0 / 19.0);
+  EXPECT_DOUBLE_EQ(estimate_noise(suspects(losses)), 5.0 / 19.0);
   EXPECT_THAT(largest(losses, relabel_count(19, 5.0 / 19.0, 1.0)), ElementsAre(18, 17, 16, 15, 2));
+}
+
+// The same losses: of the noisy ones alone, the low loss 14 is the last instead of sample 2.
+TEST(FedCorrRelabel, RanksTheNoisySamplesAloneWhenTold) {
+  const std::vector<double> losses{.49,  .50,  .51,  .50,  .49, .51, .50,  .495, .505, .50,
+                                   .498, .502, .497, .503, .40, .80, 1.20, 1.60, 2.00};
+  const std::vector<bool> split = suspects(losses);
+  EXPECT_THAT(relabel_places(losses, split, 5, {}), ElementsAre(18, 17, 16, 15, 2));
+  const Options noisy{.candidates = "noisy"};
+  EXPECT_THAT(relabel_places(losses, split, 5, noisy), ElementsAre(18, 17, 16, 15, 14));
+  EXPECT_THAT(relabel_places(losses, split, 2, noisy), ElementsAre(18, 17));
+  // Ranked by something else, the noisy ones are still those of the losses.
+  std::vector<double> ranks(19, 0.0);
+  ranks[0] = 9.0;
+  ranks[15] = 2.0;
+  EXPECT_THAT(relabel_places(ranks, split, 2, noisy), ElementsAre(15, 14));
+  EXPECT_THAT(relabel_places(ranks, split, 2, {}), ElementsAre(0, 15));
 }
 
 TEST(FedCorrRelabel, EqualOrNoLossesMeanNoNoise) {
   EXPECT_EQ(estimate_noise({}), 0.0);
-  EXPECT_EQ(estimate_noise(std::vector<double>{2.0}), 0.0);
-  EXPECT_EQ(estimate_noise(std::vector<double>(7, 1.5)), 0.0);
+  EXPECT_EQ(estimate_noise(suspects(std::vector<double>{2.0})), 0.0);
+  EXPECT_EQ(estimate_noise(suspects(std::vector<double>(7, 1.5))), 0.0);
 }
 
 // spec: label-noise A.7 #9
 TEST(FedCorrSets, FollowTheWorkedExample) {
   const std::map<std::int64_t, double> estimates{{0, 0}, {1, 0}, {2, .08}, {3, .35}, {4, .10}};
   const std::vector<std::int64_t> noisy{2, 3, 4};
-  EXPECT_THAT(finetune_pool(estimates, 0.1, 1), ElementsAre(0, 1, 2, 4));
+  EXPECT_THAT(finetune_pool(estimates, {}, 1), ElementsAre(0, 1, 2, 4));
   EXPECT_THAT(final_clients(noisy, estimates, {}), ElementsAre(2, 3, 4));
   EXPECT_THAT(final_clients(noisy, estimates, {.final_set = "paper"}), ElementsAre(3));
+}
+
+// spec: label-noise A.4 #9: the paper's listing
+TEST(FedCorrSets, LeaveOutAnEstimateOfKappaWhenTold) {
+  const std::map<std::int64_t, double> estimates{{0, 0}, {1, 0}, {2, .08}, {3, .35}, {4, .10}};
+  const Options below{.kappa_test = "<", .final_set = "paper"};
+  EXPECT_THAT(finetune_pool(estimates, below, 1), ElementsAre(0, 1, 2));
+  EXPECT_THAT(final_clients({}, estimates, below), ElementsAre(3, 4)) << "all the others";
 }
 
 // spec: label-noise A.4 #18
 TEST(FedCorrSets, FallBackToTheLeastNoisyWhenNobodyIsClean) {
   const std::map<std::int64_t, double> estimates{{1, .5}, {2, .2}, {4, .9}, {6, .2}, {7, .3}};
-  EXPECT_THAT(finetune_pool(estimates, 0.1, 1), ElementsAre(2));
-  EXPECT_THAT(finetune_pool(estimates, 0.1, 2), ElementsAre(2, 6));
-  EXPECT_THAT(finetune_pool(estimates, 0.1, 3), ElementsAre(2, 6, 7));
-  EXPECT_THAT(finetune_pool(estimates, 0.1, 99), ElementsAre(1, 2, 4, 6, 7));
+  EXPECT_THAT(finetune_pool(estimates, {}, 1), ElementsAre(2));
+  EXPECT_THAT(finetune_pool(estimates, {}, 2), ElementsAre(2, 6));
+  EXPECT_THAT(finetune_pool(estimates, {}, 3), ElementsAre(2, 6, 7));
+  EXPECT_THAT(finetune_pool(estimates, {}, 99), ElementsAre(1, 2, 4, 6, 7));
   EXPECT_EQ(fallback_size(0.1, 100), 10);
   EXPECT_EQ(fallback_size(0.1, 101), 11);
   EXPECT_EQ(fallback_size(0.29, 100), 29) << "not 30 by rounding";
@@ -315,19 +379,26 @@ TEST(FedCorrOptions, DefaultToThePapersCifar10Values) {
                       {"finetune_rounds", 500},
                       {"usual_rounds", 450},
                       {"stage1_fraction", 0.0},
+                      {"stage1_draw", "once"},
                       {"beta", 5.0},
                       {"pull", "norm"},
                       {"mixup", 1.0},
                       {"mixup_stage1_only", false},
+                      {"usual_lr", 0.0},
+                      {"usual_lr_decay", 1.0},
                       {"lid_neighbours", 20},
                       {"loss", "double_softmax"},
                       {"kappa", 0.1},
+                      {"kappa_test", "<="},
                       {"score_view", "augmented"},
                       {"correction", true},
                       {"theta", 0.5},
                       {"confidence_test", ">"},
                       {"relabel_ratio", 0.5},
-                      {"final_set", "code"}};
+                      {"rank", "local"},
+                      {"candidates", "all"},
+                      {"final_set", "code"},
+                      {"final_theta", -1.0}};
   EXPECT_EQ(params.values(), expected);
   for (const Param& param : params.all()) {
     EXPECT_FALSE(param.source().empty()) << param.name();

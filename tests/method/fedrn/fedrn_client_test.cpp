@@ -265,6 +265,15 @@ TEST(FedRNClient, JudgesWithItsLastLocalModel) {
   EXPECT_EQ(client.memory.selected, bright) << "without one the received model judges";
 }
 
+TEST(FedRNClient, JudgesWithTheReceivedModelWhenTold) {
+  const State likes_bright = pixel_judge(0.1F, 100);
+  Client client = pixel_client({{10, 250}, {10, 5}});
+  client.memory.archive.tensors["local"] = likes_bright.flat;
+  client.ask(robust(pixel_judge(-0.1F, 100), {}, {1.0}), {.own_model = "global"});
+  EXPECT_FALSE(client.memory.selected->front());
+  EXPECT_TRUE(client.memory.selected->back());
+}
+
 TEST(FedRNClient, NeighboursOutvoteTheClient) {
   const State likes_bright = pixel_judge(0.1F, 100);
   const State likes_dark = pixel_judge(-0.1F, 100);

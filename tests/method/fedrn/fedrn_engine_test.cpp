@@ -113,6 +113,13 @@ TEST(FedRNEngine, GivesTheSameBitsForAnyNumberOfLanes) {
   }
 }
 
+TEST(FedRNEngine, LendingModelsOfTheSameRoundGivesTheSameBitsForAnyNumberOfLanes) {
+  const Json table{{"neighbours", 2}, {"fresh", true}};
+  const NetInfo net = net_info<NormNet>("norm");
+  const std::vector<std::string> one = Federation(fedrn(table), net, 1).play_all();
+  EXPECT_EQ(Federation(fedrn(table), net, 3).play_all(), one);
+}
+
 TEST(FedRNEngine, GivesTheSameBitsWhereverModelsAreStored) {
   const std::vector<std::string> memory = Federation(fedrn({{"neighbours", 2}})).play_all();
   EXPECT_EQ(Federation(fedrn({{"neighbours", 2}, {"store_limit_mb", 0}})).play_all(), memory);
@@ -122,8 +129,10 @@ TEST(FedRNEngine, EveryOptionChangesTheRun) {
   const auto play = [](const Json& table) { return Federation(fedrn(table)).play_all().back(); };
   const std::string plain = play({});
   EXPECT_EQ(play({}), plain);
-  for (const Json& table : {Json{{"neighbours", 0}}, Json{{"finetune", false}},
-                            Json{{"score_view", "clean"}}, Json{{"choice", "random"}}}) {
+  for (const Json& table :
+       {Json{{"neighbours", 0}}, Json{{"finetune", false}}, Json{{"score_view", "clean"}},
+        Json{{"choice", "random"}}, Json{{"own_model", "global"}},
+        Json{{"choice", "random"}, {"random_weights", "reliability"}}}) {
     EXPECT_NE(play(table), plain) << table.dump();
   }
 }

@@ -168,6 +168,29 @@ TEST(FedRN, NeighboursAreThoseOfTheRoundsStart) {
   }
 }
 
+// spec: label-noise B.4 #6: the authors' code trains clients one after the other.
+TEST(FedRN, LendsModelsOfTheSameRoundWhenTold) {
+  Federation federation({{"neighbours", 4}, {"warmup", 1}, {"fresh", true}}, worked_example());
+  federation.play(0);
+  for (Reply& reply : federation.replies) {
+    reply.model = state_of({values_of(reply.model).front() + 10});
+  }
+  federation.play(1);
+  std::vector<std::int64_t> order = federation.asked();
+  ASSERT_EQ(order.size(), 5U);
+  for (std::size_t turn = 0; turn < 5; ++turn) {
+    const std::vector<float> sent = federation.neighbours_of(order[turn]);
+    EXPECT_EQ(std::ranges::count_if(sent, [](float model) { return model >= 10; }),
+              static_cast<std::ptrdiff_t>(turn))
+        << "those who had their turn before";
+  }
+  EXPECT_EQ(federation.notes["clients"], (Json{0, 1, 2, 3, 4}));
+  EXPECT_EQ(federation.notes["neighbours"].size(), 5U);
+  EXPECT_NEAR(values_of(federation.global).front(), 12.0, 1e-6);
+  std::ranges::sort(order);
+  EXPECT_EQ(order, (Ids{0, 1, 2, 3, 4}));
+}
+
 // spec: label-noise B.4 #5
 TEST(FedRN, OnlyClientsThatUploadedAreNeighbours) {
   std::vector<Reply> replies;
@@ -258,6 +281,23 @@ TEST(FedRN, RandomNeighboursWeighTheSame) {
     seen.insert(sent);
   }
   EXPECT_GT(seen.size(), 2U);
+}
+
+TEST(FedRN, RandomNeighboursWeighTheirReliabilityWhenTold) {
+  Federation federation(
+      {{"neighbours", 4}, {"warmup", 1}, {"choice", "random"}, {"random_weights", "reliability"}},
+      worked_example());
+  federation.play(0);
+  federation.play(1);
+  // All four others, in the order of their ids (spec: label-noise B.8 #1).
+  EXPECT_EQ(federation.neighbours_of(0), (std::vector<float>{1, 2, 3, 4}));
+  const std::vector<double> reliability = federation.reliability_of(0);
+  ASSERT_EQ(reliability.size(), 5U);
+  EXPECT_NEAR(reliability[0], 0.64, 1e-6);
+  EXPECT_NEAR(reliability[1], 0.86748082, 1e-6);
+  EXPECT_NEAR(reliability[2], 0.6, 1e-6);
+  EXPECT_NEAR(reliability[3], 0.0, 1e-6);
+  EXPECT_NEAR(reliability[4], 0.75779368, 1e-6);
 }
 
 // spec: label-noise B.6
@@ -404,10 +444,11 @@ TEST(FedRN, HasTheDocumentedDefaults) {
   FedRN method;
   Params params;
   method.declare(params);
-  const Json expected{{"neighbours", 1},      {"warmup", 100},          {"alpha", 0.6},
-                      {"threshold", 0.5},     {"choice", "reliable"},   {"finetune", true},
-                      {"finetune_epochs", 1}, {"similarity", "logits"}, {"score_view", "augmented"},
-                      {"score_batch", 50},    {"store_limit_mb", 2048}, {"store_folder", ""}};
+  const Json expected{{"neighbours", 1},     {"warmup", 100},          {"alpha", 0.6},
+                      {"threshold", 0.5},    {"choice", "reliable"},   {"random_weights", "equal"},
+                      {"fresh", false},      {"finetune", true},       {"finetune_epochs", 1},
+                      {"own_model", "last"}, {"similarity", "logits"}, {"score_view", "augmented"},
+                      {"score_batch", 50},   {"store_limit_mb", 2048}, {"store_folder", ""}};
   EXPECT_EQ(params.values(), expected);
   for (const Param& param : params.all()) {
     EXPECT_FALSE(param.source().empty()) << param.name();
@@ -423,7 +464,8 @@ TEST(FedRN, RefusesParametersOutOfRange) {
        {Json{{"neighbours", -1}}, Json{{"alpha", 1.5}}, Json{{"warmup", -1}},
         Json{{"threshold", 2}}, Json{{"choice", "best"}}, Json{{"similarity", "dot"}},
         Json{{"score_view", "both"}}, Json{{"score_batch", 0}}, Json{{"finetune_epochs", 0}},
-        Json{{"store_limit_mb", -1}}}) {
+        Json{{"store_limit_mb", -1}}, Json{{"random_weights", "none"}},
+        Json{{"own_model", "best"}}}) {
     EXPECT_EQ(error_kind([&] { fedrn(table); }), ErrorKind::experiment) << table.dump();
   }
 }

@@ -1,6 +1,7 @@
 #include "winnow/method/dividemix/dividemix.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <array>
 
@@ -33,7 +34,8 @@ class DivideMixClient final : public ClientSide {
     lane.begin({task.get<State>("model"), task.get<State>("second")}, train_key(context, round));
     for (std::int64_t epoch = 0; epoch < context.options().epochs; ++epoch) {
       // Both split with the models the epoch begins with; each then trains on the other's split.
-      const std::array<std::vector<double>, 2> clean{split(1, context), split(0, context)};
+      const std::array<std::vector<double>, 2> clean{split(1, round, epoch, context),
+                                                     split(0, round, epoch, context)};
       for (std::size_t network = 0; network < 2; ++network) {
         train_epoch(network, clean.at(network), round, epoch, context);
       }
@@ -43,10 +45,17 @@ class DivideMixClient final : public ClientSide {
   }
 
  private:
-  static std::vector<double> split(std::size_t network, ClientContext& context) {
+  std::vector<double> split(std::size_t network, std::int64_t round, std::int64_t epoch,
+                            ClientContext& context) const {
     Lane& lane = context.lane();
-    const at::Tensor outputs = lane.logits(lane.feed(), context.local_set().samples,
-                                           context.options().eval_batch, {}, network);
+    const Jitter view =
+        options_.score_view == "clean"
+            ? Jitter()
+            : context.draw_view(fmt::format("dividemix score {} {}", epoch, network), round);
+    const std::int64_t batch =
+        options_.score_batch > 0 ? options_.score_batch : context.options().eval_batch;
+    const at::Tensor outputs =
+        lane.logits(lane.feed(), context.local_set().samples, batch, view, network);
     const at::Tensor values =
         losses(outputs, context.labels_tensor()).to(at::kDouble).cpu().contiguous();
     const auto* first = values.data_ptr<double>();
@@ -126,6 +135,16 @@ void DivideMix::declare(Params& params) {
   params.add("epochs", options_.epochs, "local epochs after the warm-up; 0: train.epochs")
       .at_least(0)
       .source("FedCorr's comparison uses 20");
+  params
+      .add("score_view", options_.score_view,
+           "images that the split is made on: augmented as in training, or as they are")
+      .choices({"augmented", "clean"})
+      .source("paper; FedRN's comparison: augmented");
+  params
+      .add("score_batch", options_.score_batch,
+           "batch size when samples are scored for the split; 0: train.eval_batch")
+      .at_least(0)
+      .source("here; FedRN's comparison: 50");
 }
 
 void DivideMix::check(const Setting& setting) const {

@@ -2,6 +2,8 @@
 // trains on the clean ones with their labels, refined, and on the rest with guesses instead.
 #pragma once
 
+#include <string>
+
 #include "winnow/method/twin_method.h"
 
 namespace winnow {
@@ -15,6 +17,8 @@ struct DivideMixOptions {
   double alpha = 4.0;
   double threshold = 0.5;
   std::int64_t epochs = 0;
+  std::string score_view = "clean";
+  std::int64_t score_batch = 0;
 };
 
 class DivideMix final : public TwinMethod {

@@ -25,13 +25,22 @@ void remember_estimate(ClientMemory& memory, double estimate) {
   }
 }
 
+std::vector<double> doubles_of(const at::Tensor& tensor) {
+  const at::Tensor values = tensor.to(at::kCPU, at::kDouble).contiguous();
+  return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
+}
+
 std::vector<double> stored_losses(const ClientMemory& memory) {
   const auto found = memory.archive.tensors.find("losses");
-  if (found == memory.archive.tensors.end()) {
-    return {};
-  }
-  const at::Tensor losses = found->second.to(at::kCPU, at::kDouble).contiguous();
-  return {losses.data_ptr<double>(), losses.data_ptr<double>() + losses.numel()};
+  return found == memory.archive.tensors.end() ? std::vector<double>() : doubles_of(found->second);
+}
+
+Prediction prediction_of(const at::Tensor& logits) {
+  const auto [confidence, label] = logits.softmax(1).max(1);
+  const at::Tensor sure = confidence.cpu().contiguous();
+  const at::Tensor said = label.cpu().contiguous();
+  return {{sure.data_ptr<float>(), sure.data_ptr<float>() + sure.numel()},
+          {said.data_ptr<std::int64_t>(), said.data_ptr<std::int64_t>() + said.numel()}};
 }
 
 // Relabels the samples at `places` in the client's memory; returns how many labels changed.
@@ -71,6 +80,13 @@ Message Client::handle(const Message& task, ClientContext& context) const {
   }
   if (kind == "correct_all") {
     return correct_all(task, context);
+  }
+  if (task.has(kUsualRound)) {
+    TrainOptions& train = context.options();
+    train.lr = options_.usual_lr;
+    train.lr_decay = options_.usual_lr_decay;
+    train.lr = lr_in(train, task.get<std::uint32_t>(kUsualRound));
+    train.lr_decay = 1.0;
   }
   return base_->handle(task, context);
 }
@@ -116,14 +132,17 @@ double Client::score(const State& model, std::int64_t round, ClientContext& cont
 Message Client::correct(const Message& task, ClientContext& context) const {
   // Without losses of this iteration (its model was not finite) the estimate stays as it was.
   const std::vector<double> losses = stored_losses(context.memory());
-  const double estimate = losses.empty() ? estimate_in(context.memory()) : estimate_noise(losses);
+  const std::vector<bool> split = suspects(losses);
+  const double estimate = losses.empty() ? estimate_in(context.memory()) : estimate_noise(split);
   const std::int64_t count =
       relabel_count(static_cast<std::int64_t>(losses.size()), estimate, options_.relabel_ratio);
   std::int64_t changed = 0;
   if (options_.correction && count > 0) {
+    const at::Tensor outputs =
+        logits(task.get<State>("model"), "fedcorr relabel", round_of(task), context);
     changed = relabel_in_memory(
-        context, largest(losses, count),
-        predict(task.get<State>("model"), "fedcorr relabel", round_of(task), context), options_);
+        context, relabel_places(ranks(losses, outputs, context), split, count, options_),
+        prediction_of(outputs), options_);
   }
   remember_estimate(context.memory(), estimate);
   context.memory().archive.tensors.erase("losses");
@@ -135,10 +154,11 @@ Message Client::correct(const Message& task, ClientContext& context) const {
 Message Client::correct_all(const Message& task, ClientContext& context) const {
   std::vector<std::int64_t> places(static_cast<std::size_t>(context.size()));
   std::iota(places.begin(), places.end(), std::int64_t{0});
+  Options last = options_;
+  last.theta = options_.final_theta < 0.0 ? options_.theta : options_.final_theta;
   // Asked once in a run, so the view needs no round.
-  const std::int64_t changed = relabel_in_memory(
-      context, places, predict(task.get<State>("model"), "fedcorr relabel all", 0, context),
-      options_);
+  const at::Tensor outputs = logits(task.get<State>("model"), "fedcorr relabel all", 0, context);
+  const std::int64_t changed = relabel_in_memory(context, places, prediction_of(outputs), last);
   return Message("correct_all_done").set("relabelled", static_cast<std::uint32_t>(changed));
 }
 
@@ -158,13 +178,13 @@ at::Tensor Client::logits(const State& model, std::string_view view, std::int64_
   return lane.logits(lane.feed(), context.local_set().samples, kScoreBatch, jitter);
 }
 
-Prediction Client::predict(const State& model, std::string_view view, std::int64_t round,
-                           ClientContext& context) const {
-  const auto [confidence, label] = logits(model, view, round, context).softmax(1).max(1);
-  const at::Tensor sure = confidence.cpu().contiguous();
-  const at::Tensor said = label.cpu().contiguous();
-  return {{sure.data_ptr<float>(), sure.data_ptr<float>() + sure.numel()},
-          {said.data_ptr<std::int64_t>(), said.data_ptr<std::int64_t>() + said.numel()}};
+std::vector<double> Client::ranks(const std::vector<double>& losses, const at::Tensor& outputs,
+                                  const ClientContext& context) const {
+  if (options_.rank == "local") {
+    return losses;
+  }
+  const at::Tensor own = sample_losses(outputs, context.labels_tensor(), options_);
+  return own.isfinite().all().item<bool>() ? doubles_of(own) : losses;
 }
 
 }  // namespace winnow::fedcorr

@@ -4,11 +4,16 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "winnow/federation/client.h"
 #include "winnow/method/fedcorr/rules.h"
 
 namespace winnow::fedcorr {
+
+// A field of the base's training tasks in stage 3 where that has a learning rate of its own: how
+// many rounds of the stage came before.
+inline constexpr const char* kUsualRound = "usual_round";
 
 // Trains with a pull as strong as the client's own noise, measures the LID of its predictions,
 // estimates how many of its labels are wrong and corrects them (spec: label-noise A.3). Tasks of
@@ -33,8 +38,10 @@ class Client final : public ClientSide {
   // Of all local samples; `view` and `round` name the draw of the augmentation.
   at::Tensor logits(const State& model, std::string_view view, std::int64_t round,
                     ClientContext& context) const;
-  Prediction predict(const State& model, std::string_view view, std::int64_t round,
-                     ClientContext& context) const;
+  // What samples to relabel are ranked by: the stored losses, or those of the model that relabels,
+  // whose outputs these are (the stored ones too where the latter are not finite).
+  std::vector<double> ranks(const std::vector<double>& losses, const at::Tensor& outputs,
+                            const ClientContext& context) const;
 
   Options options_;
   std::unique_ptr<ClientSide> base_;

@@ -23,6 +23,30 @@ std::string stage_text(const fedcorr::Step& step) {
                          : fmt::format("{}", step.stage);
 }
 
+// The fleet as the base of stage 3 sees it: every training task says how many rounds of the stage
+// came before.
+class CountingFleet final : public Fleet {
+ public:
+  CountingFleet(Fleet& fleet, std::int64_t round) : fleet_(fleet), round_(round) {}
+
+  std::int64_t size() const override { return fleet_.size(); }
+  std::int64_t samples(std::int64_t client) const override { return fleet_.samples(client); }
+  const Traffic& traffic() const override { return fleet_.traffic(); }
+  void ask(const std::vector<Order>& orders, const Fold& fold) override {
+    std::vector<Order> counted = orders;
+    for (Order& order : counted) {
+      if (order.task.kind() == "train") {
+        order.task.set(fedcorr::kUsualRound, static_cast<std::uint32_t>(round_));
+      }
+    }
+    fleet_.ask(counted, fold);
+  }
+
+ private:
+  Fleet& fleet_;
+  std::int64_t round_;
+};
+
 double checked_estimate(std::int64_t client, const Message& reply) {
   const double estimate = reply.get<double>("muhat");
   if (!(estimate >= 0.0 && estimate <= 1.0)) {
@@ -40,6 +64,12 @@ void FedCorr::declare(Params& params) {
 }
 
 void FedCorr::check(const Setting& setting) const {
+  if (options_.usual_lr == 0.0 && options_.usual_lr_decay != 1.0) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("method.usual_lr_decay = {}: expected method.usual_lr beside it",
+                            options_.usual_lr_decay),
+                "without it stage 3 has train.lr and train.lr_decay");
+  }
   Setting own = setting;
   own.rounds = rounds(setting);
   base_->check(own);
@@ -73,7 +103,12 @@ std::vector<Schema> FedCorr::schemas() const {
       {"finetune_done", {{"model", FieldType::state}, {"samples", FieldType::u32}}},
       {"correct_all", {{"model", FieldType::state}}},
       {"correct_all_done", {{"relabelled", FieldType::u32}}}};
-  std::ranges::copy(base_->schemas(), std::back_inserter(schemas));
+  for (Schema schema : base_->schemas()) {
+    if (options_.usual_lr > 0.0 && schema.kind == "train") {
+      schema.fields.emplace_back(fedcorr::kUsualRound, FieldType::u32);
+    }
+    schemas.push_back(std::move(schema));
+  }
   return schemas;
 }
 
@@ -92,20 +127,35 @@ void FedCorr::play(std::int64_t round, Server& server) {
     }
   } else if (step.stage == 2) {
     finetune_.play_among(
-        fedcorr::finetune_pool(estimates_, options_.kappa,
+        fedcorr::finetune_pool(estimates_, options_,
                                fedcorr::fallback_size(setting.fraction, setting.clients)),
         participants(setting.fraction, setting.clients), "finetune", round, server);
     if (step.last && options_.correction) {
       correct_all(server);
     }
+  } else if (options_.usual_lr > 0.0) {
+    Setting own = setting;
+    own.lr_decay = options_.usual_lr_decay;
+    CountingFleet fleet(server.fleet, schedule.usual_round(round));
+    Server counted{own, fleet, server.global, server.notes, server.validate, server.initial};
+    base_->play_among(pool, participants(setting.fraction, setting.clients), "train", round,
+                      counted);
   } else {
     base_->play_among(pool, participants(setting.fraction, setting.clients), "train", round,
                       server);
   }
 }
 
-void FedCorr::play_turn(const std::vector<std::int64_t>& chosen, std::int64_t round,
+void FedCorr::play_turn(const std::vector<std::int64_t>& drawn, std::int64_t round,
                         Server& server) {
+  // Drawn twice, a client would train the same model twice: it trains once and weighs double.
+  std::map<std::int64_t, std::int64_t> times;
+  std::vector<std::int64_t> chosen;
+  for (const std::int64_t client : drawn) {
+    if (++times[client] == 1) {
+      chosen.push_back(client);
+    }
+  }
   std::vector<Order> orders;
   for (const std::int64_t client : chosen) {
     orders.push_back({client, Message("train1")
@@ -122,7 +172,7 @@ void FedCorr::play_turn(const std::vector<std::int64_t>& chosen, std::int64_t ro
       rejected.push_back(client);
       return;
     }
-    mean.add(model, reply.get<std::uint32_t>("samples"));
+    mean.add(model, static_cast<double>(times.at(client) * reply.get<std::uint32_t>("samples")));
     only = model;
     turn_lids_[client] = lid;
   });
@@ -145,6 +195,12 @@ void FedCorr::finish_iteration(const fedcorr::Step& step, std::int64_t round, Se
                 fmt::format("round {}: every reply of iteration {} held values that are not finite",
                             round, step.iteration + 1),
                 "the training diverged: lower train.lr");
+  }
+  if (options_.stage1_draw == "code") {
+    // Who had no turn counts with 0, as in the code (spec: label-noise A.4 #15).
+    for (const std::int64_t client : selectable_clients(server.fleet)) {
+      turn_lids_.emplace(client, 0.0);
+    }
   }
   for (const auto& [client, lid] : turn_lids_) {
     // A single sample has no LID; its client counts as clean (spec: label-noise A.4 #16).

@@ -37,7 +37,8 @@ class FedCorr final : public Method {
   void load(const Archive& archive) override;
 
  private:
-  void play_turn(const std::vector<std::int64_t>& chosen, std::int64_t round, Server& server);
+  // `drawn` may name a client more than once.
+  void play_turn(const std::vector<std::int64_t>& drawn, std::int64_t round, Server& server);
   void finish_iteration(const fedcorr::Step& step, std::int64_t round, Server& server);
   // Asks flagged clients to correct themselves, tells the others that they are clean.
   void correct(const std::vector<std::int64_t>& pool, std::int64_t round, Server& server);

@@ -39,6 +39,12 @@ void declare_schedule(Options& options, Params& params) {
            "share of the clients in one round of stage 1; 0: one client after the other")
       .range(0, 1)
       .source("paper: 1/clients");
+  params
+      .add("stage1_draw", options.stage1_draw,
+           "who has a turn in stage 1: everybody once in an iteration, or (code) drawn with "
+           "replacement inside a round, where who is missed counts with LID 0")
+      .choices({"once", "code"})
+      .source("paper; code differs where stage1_fraction is above 1/clients");
 }
 
 void declare_training(Options& options, Params& params) {
@@ -60,6 +66,15 @@ void declare_training(Options& options, Params& params) {
   params
       .add("mixup_stage1_only", options.mixup_stage1_only, "train without mixup in stages 2 and 3")
       .source("released code: false; the paper's text: true");
+  params.add("usual_lr", options.usual_lr, "learning rate of stage 3; 0: train.lr")
+      .at_least(0)
+      .source("here; the paper's Figure 4 has other rates in stage 3");
+  params
+      .add("usual_lr_decay", options.usual_lr_decay,
+           "usual_lr is multiplied by it after every round of stage 3; only with usual_lr")
+      .above(0)
+      .range(0, 1)
+      .source("here; the paper's Figure 4: 0.998 with FedDyn");
 }
 
 void declare_detection(Options& options, Params& params) {
@@ -77,6 +92,9 @@ void declare_detection(Options& options, Params& params) {
       .add("kappa", options.kappa, "largest estimated noise of a client that takes part in stage 2")
       .range(0, 1)
       .source("paper");
+  params.add("kappa_test", options.kappa_test, "how an estimated noise is compared with kappa")
+      .choices({"<=", "<"})
+      .source("released code and the paper's text; its listing has <");
   params
       .add("score_view", options.score_view,
            "images in passes that score or relabel: augmented as in training, or as they are")
@@ -104,11 +122,31 @@ void declare_correction(Options& options, Params& params) {
       .range(0, 1)
       .source("paper, CIFAR; Clothing1M 0.8");
   params
+      .add("rank", options.rank,
+           "whose losses rank the samples to relabel: those of the client's own model after its "
+           "turn, or of the model that relabels")
+      .choices({"local", "global"})
+      .source("released code; global: the paper's Eq. 6");
+  params
+      .add("candidates", options.candidates,
+           "samples that are ranked: all of a client, or those considered noisy")
+      .choices({"all", "noisy"})
+      .source("released code; noisy: the paper");
+  params
       .add("final_set", options.final_set,
            "who relabels after stage 2: clients flagged in the last iteration (code), or those "
            "with estimated noise above kappa (paper)")
       .choices({"code", "paper"})
       .source("released code");
+  params
+      .add("final_theta", options.final_theta,
+           "theta of the correction after stage 2; -1: as theta, 0: every sample is relabelled")
+      .range(-1, 1)
+      .source("released code and the paper's text: as theta; its listing: 0");
+}
+
+bool clean_enough(double estimate, const Options& options) {
+  return options.kappa_test == "<" ? estimate < options.kappa : estimate <= options.kappa;
 }
 
 }  // namespace
@@ -121,7 +159,8 @@ void declare(Options& options, Params& params) {
 }
 
 Schedule::Schedule(const Options& options, std::int64_t clients)
-    : clients_(clients),
+    : once_(options.stage1_draw == "once"),
+      clients_(clients),
       chunk_(std::max<std::int64_t>(participants(options.stage1_fraction, clients), 1)),
       turns_((clients + chunk_ - 1) / chunk_),
       stage1_(options.iterations * turns_),
@@ -140,10 +179,30 @@ Step Schedule::step(std::int64_t round) const {
 }
 
 std::vector<std::int64_t> Schedule::turn_clients(const Step& step, std::uint64_t seed) const {
+  if (!once_) {
+    return drawn_clients(step, seed);
+  }
   const std::vector<std::int64_t> order =
       Stream(seed, "fedcorr order", step.iteration).permutation(clients_);
   const auto first = order.begin() + step.turn * chunk_;
   return {first, first + std::min(chunk_, clients_ - step.turn * chunk_)};
+}
+
+std::vector<std::int64_t> Schedule::drawn_clients(const Step& step, std::uint64_t seed) const {
+  Stream stream(seed, "fedcorr draw", step.iteration);
+  std::vector<std::int64_t> left(static_cast<std::size_t>(clients_));
+  std::iota(left.begin(), left.end(), std::int64_t{0});
+  std::vector<std::int64_t> drawn;
+  // A round takes at most `chunk_` clients out, so there is somebody left in the last one.
+  for (std::int64_t turn = 0; turn <= step.turn; ++turn) {
+    drawn.clear();
+    for (std::int64_t i = 0; i < chunk_; ++i) {
+      drawn.push_back(left[stream.below(left.size())]);
+    }
+    std::erase_if(
+        left, [&](std::int64_t client) { return std::ranges::find(drawn, client) != drawn.end(); });
+  }
+  return drawn;
 }
 
 std::map<std::int64_t, double> lid_scores(const std::map<std::int64_t, Trail>& trails) {
@@ -174,12 +233,12 @@ std::vector<std::int64_t> noisy_clients(const std::map<std::int64_t, double>& sc
 }
 
 std::vector<std::int64_t> finetune_pool(const std::map<std::int64_t, double>& estimates,
-                                        double kappa, std::int64_t least) {
+                                        const Options& options, std::int64_t least) {
   std::vector<std::int64_t> pool;
   std::vector<std::int64_t> all;
   for (const auto& [client, estimate] : estimates) {
     all.push_back(client);
-    if (estimate <= kappa) {
+    if (clean_enough(estimate, options)) {
       pool.push_back(client);
     }
   }
@@ -205,7 +264,7 @@ std::vector<std::int64_t> final_clients(const std::vector<std::int64_t>& noisy,
   }
   std::vector<std::int64_t> clients;
   for (const auto& [client, estimate] : estimates) {
-    if (estimate > options.kappa) {
+    if (!clean_enough(estimate, options)) {
       clients.push_back(client);
     }
   }
@@ -226,13 +285,15 @@ at::Tensor sample_losses(const at::Tensor& logits, const at::Tensor& labels,
   return options.loss == "ce" ? losses(logits, labels) : double_softmax_losses(logits, labels);
 }
 
-double estimate_noise(std::span<const double> losses) {
-  if (losses.empty()) {
-    return 0.0;
-  }
+std::vector<bool> suspects(std::span<const double> losses) {
   const Mixture mixture = gmm2(losses);
-  return static_cast<double>(std::ranges::count(mixture.labels, 1)) /
-         static_cast<double>(losses.size());
+  return {mixture.labels.begin(), mixture.labels.end()};
+}
+
+double estimate_noise(const std::vector<bool>& suspects) {
+  return suspects.empty() ? 0.0
+                          : static_cast<double>(std::ranges::count(suspects, true)) /
+                                static_cast<double>(suspects.size());
 }
 
 std::int64_t relabel_count(std::int64_t samples, double estimate, double ratio) {
@@ -246,6 +307,18 @@ std::vector<std::int64_t> largest(std::span<const double> values, std::int64_t c
   std::ranges::stable_sort(places, std::ranges::greater(), [&](std::int64_t place) {
     return values[static_cast<std::size_t>(place)];
   });
+  places.resize(std::min(places.size(), static_cast<std::size_t>(count)));
+  return places;
+}
+
+std::vector<std::int64_t> relabel_places(std::span<const double> ranks,
+                                         const std::vector<bool>& suspects, std::int64_t count,
+                                         const Options& options) {
+  if (options.candidates == "all") {
+    return largest(ranks, count);
+  }
+  std::vector<std::int64_t> places = largest(ranks, static_cast<std::int64_t>(ranks.size()));
+  std::erase_if(places, [&](std::int64_t at) { return !suspects[static_cast<std::size_t>(at)]; });
   places.resize(std::min(places.size(), static_cast<std::size_t>(count)));
   return places;
 }

@@ -20,17 +20,24 @@ struct Options {
   std::int64_t finetune_rounds = 500;
   std::int64_t usual_rounds = 450;
   double stage1_fraction = 0.0;
+  std::string stage1_draw = "once";
+  double usual_lr = 0.0;
+  double usual_lr_decay = 1.0;
   double beta = 5.0;
   double theta = 0.5;
   double relabel_ratio = 0.5;
   double kappa = 0.1;
+  std::string kappa_test = "<=";
   std::int64_t lid_neighbours = 20;
   double mixup = 1.0;
   bool mixup_stage1_only = false;
   std::string loss = "double_softmax";
   std::string pull = "norm";
   std::string confidence_test = ">";
+  std::string rank = "local";
+  std::string candidates = "all";
   std::string final_set = "code";
+  double final_theta = -1.0;
   std::string score_view = "augmented";
   bool correction = true;
 };
@@ -45,8 +52,8 @@ struct Step {
   bool last = false;           // the last turn of an iteration, or the last round of stage 2 or 3
 };
 
-// Stage 1: `iterations` times `turns` rounds, each with the next `chunk` clients of the iteration's
-// order; then the rounds of stages 2 and 3 (spec: label-noise A.3, A.4 #15).
+// Stage 1: `iterations` times `turns` rounds of `chunk` clients; then the rounds of stages 2 and 3
+// (spec: label-noise A.3, A.4 #15).
 class Schedule {
  public:
   Schedule(const Options& options, std::int64_t clients);
@@ -54,11 +61,17 @@ class Schedule {
   std::int64_t rounds() const { return stage1_ + finetune_ + usual_; }
   std::int64_t turns() const { return turns_; }
   Step step(std::int64_t round) const;
-  // Whose turn it is in stage 1, in the iteration's order. All clients of the federation have one
-  // turn in every iteration.
+  // How many rounds of stage 3 came before `round`, which is one of them.
+  std::int64_t usual_round(std::int64_t round) const { return round - stage1_ - finetune_; }
+  // Whose turn it is in stage 1, in the iteration's order. stage1_draw "once": all clients of the
+  // federation have one turn in every iteration. "code": drawn with replacement among those that
+  // had no turn in an earlier round of the iteration, so somebody may come twice and others never.
   std::vector<std::int64_t> turn_clients(const Step& step, std::uint64_t seed) const;
 
  private:
+  std::vector<std::int64_t> drawn_clients(const Step& step, std::uint64_t seed) const;
+
+  bool once_;
   std::int64_t clients_;
   std::int64_t chunk_;  // clients in one turn
   std::int64_t turns_;  // in one iteration
@@ -80,16 +93,17 @@ std::map<std::int64_t, double> lid_scores(const std::map<std::int64_t, Trail>& t
 // The clients in the mixture component with the larger mean, ascending.
 std::vector<std::int64_t> noisy_clients(const std::map<std::int64_t, double>& scores);
 
-// The clients of stage 2: estimated noise <= kappa; when there are none, the `least` clients with
-// the smallest estimates, ties to the lower id (spec: label-noise A.4 #9, #18). Ascending.
+// The clients of stage 2: estimated noise <= kappa, or < kappa by kappa_test; when there are none,
+// the `least` clients with the smallest estimates, ties to the lower id (spec: label-noise A.4 #9,
+// #18). Ascending.
 std::vector<std::int64_t> finetune_pool(const std::map<std::int64_t, double>& estimates,
-                                        double kappa, std::int64_t least);
+                                        const Options& options, std::int64_t least);
 
 // max(1, ceil(fraction * clients)), for finetune_pool().
 std::int64_t fallback_size(double fraction, std::int64_t clients);
 
 // The clients that relabel all their samples after stage 2 (spec: label-noise A.4 #10): "code": the
-// last iteration's noisy set; "paper": those with an estimate above kappa. Ascending.
+// last iteration's noisy set; "paper": those whose estimate is too large for stage 2. Ascending.
 std::vector<std::int64_t> final_clients(const std::vector<std::int64_t>& noisy,
                                         const std::map<std::int64_t, double>& estimates,
                                         const Options& options);
@@ -103,14 +117,23 @@ LocalRule stage1_rule(const Options& options, double estimate);
 at::Tensor sample_losses(const at::Tensor& logits, const at::Tensor& labels,
                          const Options& options);
 
-// The share of samples whose loss lies in the mixture component with the larger mean.
-double estimate_noise(std::span<const double> losses);
+// The samples whose loss lies in the mixture component with the larger mean.
+std::vector<bool> suspects(std::span<const double> losses);
+
+// Their share; 0 of no samples.
+double estimate_noise(const std::vector<bool>& suspects);
 
 // floor(samples * estimate * ratio + 1e-9): how many samples a client may relabel in stage 1.
 std::int64_t relabel_count(std::int64_t samples, double estimate, double ratio);
 
 // Places of the `count` largest values, largest first, ties to the lower place.
 std::vector<std::int64_t> largest(std::span<const double> values, std::int64_t count);
+
+// The samples that may be relabelled in stage 1: the `count` with the largest `ranks`, of all
+// samples or of the suspects (spec: label-noise A.4 #3, #5).
+std::vector<std::int64_t> relabel_places(std::span<const double> ranks,
+                                         const std::vector<bool>& suspects, std::int64_t count,
+                                         const Options& options);
 
 // What a model says of each sample.
 struct Prediction {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "winnow/base/error.h"
 #include "winnow/federation/aggregation.h"
@@ -60,11 +61,18 @@ void FedRN::declare(Params& params) {
            "a sample counts as clean when its probability of being so is above this")
       .range(0, 1)
       .source("paper");
-  params
-      .add("choice", choice_,
-           "neighbours: the most reliable, or random ones whose votes weigh the same")
+  params.add("choice", choice_, "neighbours: the most reliable, or random ones")
       .choices({"reliable", "random"})
       .source("paper; random is its ablation");
+  params
+      .add("random_weights", random_weights_,
+           "what the votes of random neighbours weigh: all the same, or their reliability")
+      .choices({"equal", "reliability"})
+      .source("authors' code; reliability: the paper's text");
+  params
+      .add("fresh", fresh_,
+           "lend models that were updated in the same round: clients train one after the other")
+      .source("here false: what a network can do; authors' code: true");
   params
       .add("finetune", client_.finetune,
            "fit the heads of the neighbours' models to the client's samples first")
@@ -74,6 +82,11 @@ void FedRN::declare(Params& params) {
            "epochs in which the neighbours' heads are fitted")
       .at_least(1)
       .source("paper");
+  params
+      .add("own_model", client_.own_model,
+           "what a client judges its samples with first: its last local model, or the global one")
+      .choices({"last", "global"})
+      .source("released code; the paper leaves it open");
   params.add("similarity", similarity_, "what outputs are compared by")
       .choices({"logits", "softmax"})
       .source("released code; the paper says softmax");
@@ -140,16 +153,20 @@ ModelStoreOptions FedRN::store_options() const {
 
 FedRN::Neighbours FedRN::choose(std::int64_t client, std::int64_t round,
                                 const Setting& setting) const {
+  std::vector<std::int64_t> drawn;
   if (choice_ == "random") {
-    std::vector<std::int64_t> chosen = random_neighbours(
-        profiles_, client, neighbours_, Stream(setting.seed, "fedrn neighbours", round, client));
-    const std::size_t voters = chosen.size() + 1;
-    return {std::move(chosen), std::vector<double>(voters, 1.0)};
+    drawn = random_neighbours(profiles_, client, neighbours_,
+                              Stream(setting.seed, "fedrn neighbours", round, client));
+    if (random_weights_ == "equal") {
+      const std::size_t voters = drawn.size() + 1;
+      return {std::move(drawn), std::vector<double>(voters, 1.0)};
+    }
   }
   const Reliability known =
       reliability(profiles_, client, alpha_,
                   similarity_ == "softmax" ? Similarity::softmax : Similarity::logits);
-  Neighbours result{most_reliable(known, neighbours_), {known.self}};
+  Neighbours result{choice_ == "random" ? std::move(drawn) : most_reliable(known, neighbours_),
+                    {known.self}};
   for (const std::int64_t neighbour : result.clients) {
     result.reliability.push_back(known.others.at(neighbour));
   }
@@ -167,6 +184,16 @@ Message FedRN::robust_task(std::int64_t round, const Neighbours& neighbours,
       .renamed("robust")
       .set("neighbours", std::move(models))
       .set("reliability", neighbours.reliability);
+}
+
+Message FedRN::task(std::int64_t client, std::int64_t round, const Server& server,
+                    Json& asked) const {
+  if (round < warmup_) {
+    return warmup_task(round, server.global);
+  }
+  const Neighbours neighbours = choose(client, round, server.setting);
+  asked[std::to_string(client)] = neighbours.clients;
+  return robust_task(round, neighbours, server.global);
 }
 
 bool FedRN::accept(std::int64_t client, const Message& reply, const Setting& setting) {
@@ -188,29 +215,33 @@ void FedRN::play(std::int64_t round, Server& server) {
       pool, participants(server.setting.fraction, static_cast<std::int64_t>(pool.size())),
       server.setting.seed, round);
   const bool robust = round >= warmup_;
-  // All tasks are made before any reply comes: neighbours are those of the round's start (spec:
-  // label-noise B.4 #6).
-  std::vector<Order> orders;
-  orders.reserve(chosen.size());
   Json asked = Json::object();
-  for (const std::int64_t client : chosen) {
-    if (robust) {
-      const Neighbours neighbours = choose(client, round, server.setting);
-      orders.push_back({client, robust_task(round, neighbours, server.global)});
-      asked[std::to_string(client)] = neighbours.clients;
-    } else {
-      orders.push_back({client, warmup_task(round, server.global)});
-    }
-  }
   WeightedMean mean;
   std::vector<std::int64_t> rejected;
-  server.fleet.ask(orders, [&](std::int64_t client, const Message& reply) {
+  const Fleet::Fold fold = [&](std::int64_t client, const Message& reply) {
     if (accept(client, reply, server.setting)) {
       mean.add(reply.get<State>("model"), reply.get<std::uint32_t>("samples"));
     } else {
       rejected.push_back(client);
     }
-  });
+  };
+  if (robust && fresh_) {
+    // In a random order: ids may say something about the clients, as in the authors' noise.
+    std::vector<std::int64_t> order = chosen;
+    Stream(server.setting.seed, "fedrn order", round).shuffle(std::span(order));
+    for (const std::int64_t client : order) {
+      server.fleet.ask({{client, task(client, round, server, asked)}}, fold);
+    }
+  } else {
+    // All tasks are made before any reply comes: neighbours are those of the round's start (spec:
+    // label-noise B.4 #6).
+    std::vector<Order> orders;
+    orders.reserve(chosen.size());
+    for (const std::int64_t client : chosen) {
+      orders.push_back({client, task(client, round, server, asked)});
+    }
+    server.fleet.ask(orders, fold);
+  }
   note_replies(round, chosen, rejected, server.notes);
   server.global = mean.finish();
   server.notes["phase"] = robust ? "robust" : "warm-up";

@@ -16,7 +16,8 @@ namespace winnow {
 
 // Plain FedAvg for the warm-up rounds, in which the server collects every client's model, its
 // accuracy on its own labels and its output for one random input. After that every selected client
-// is sent the models of its most reliable neighbours as they were when the round began.
+// is sent the models of its most reliable neighbours as they were when the round began, or with
+// `fresh` as they are.
 class FedRN : public Method {
  public:
   void declare(Params& params) override;
@@ -37,6 +38,8 @@ class FedRN : public Method {
   };
   Neighbours choose(std::int64_t client, std::int64_t round, const Setting& setting) const;
   Message robust_task(std::int64_t round, const Neighbours& neighbours, const State& global) const;
+  // Of one client, in a warm-up or a robust round; `asked` gets the neighbours of the latter.
+  Message task(std::int64_t client, std::int64_t round, const Server& server, Json& asked) const;
   // Takes a reply into the store; false when it holds values that are not finite.
   bool accept(std::int64_t client, const Message& reply, const Setting& setting);
   ModelStoreOptions store_options() const;
@@ -45,6 +48,8 @@ class FedRN : public Method {
   std::int64_t warmup_ = 100;
   double alpha_ = 0.6;
   std::string choice_ = "reliable";
+  std::string random_weights_ = "equal";
+  bool fresh_ = false;
   std::string similarity_ = "logits";
   FedRNClientOptions client_;
   std::int64_t store_limit_mb_ = 2048;

@@ -82,7 +82,8 @@ std::vector<bool> FedRNClient::find_clean(const Message& task, std::int64_t roun
                             "one reliability more than neighbours",
                             neighbours.size(), reliability.size()));
   }
-  const State own = own_model(task.get<State>("model"), context.memory());
+  const auto& received = task.get<State>("model");
+  const State own = options_.own_model == "last" ? own_model(received, context.memory()) : received;
   std::vector<std::vector<double>> votes{vote(own, 0, round, context)};
   const Subset aux(context.local_set(), clean_mask(votes.front(), options_.threshold));
   for (std::size_t j = 0; j < neighbours.size(); ++j) {

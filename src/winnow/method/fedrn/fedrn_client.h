@@ -17,6 +17,7 @@ struct FedRNClientOptions {
       0.5;               // a sample counts as clean when its probability of being so is above this
   bool finetune = true;  // fit the neighbours' heads before they vote
   std::int64_t finetune_epochs = 1;
+  std::string own_model = "last";  // or "global": what the client judges its samples with first
   std::string score_view = "augmented";  // or "clean": images as they are when models are scored
   std::int64_t score_batch = 50;
 };
