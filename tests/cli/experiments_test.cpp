@@ -43,21 +43,9 @@ TEST(Experiments, AllOfThemAreAccepted) {
 TEST(Experiments, TheirFirstLinesSayHowToRunThem) {
   for (const fs::path& file : experiment_files()) {
     const bool sweep = is_sweep(load_experiment_tree(file, {}));
-<<<<<<< HEAD
     const std::string command = std::string("winnow ") + (sweep ? "sweep " : "run ") +
                                 fs::relative(file, WINNOW_SOURCE_DIR).string();
     EXPECT_THAT(read_file(file), ::testing::HasSubstr(command)) << file;
-=======
-    const std::string path = " " + fs::relative(file, WINNOW_SOURCE_DIR).string();
-    const std::string text = read_file(file);
-    if (sweep) {
-      EXPECT_THAT(text, ::testing::HasSubstr("winnow sweep" + path)) << file;
-    } else {
-      EXPECT_THAT(text, ::testing::AnyOf(::testing::HasSubstr("winnow run" + path),
-                                         ::testing::HasSubstr("winnow inspect" + path)))
-          << file;
-    }
->>>>>>> b58e9ec (Add recipes for every table and figure of ClipFL, FedNS and Fed-NCL)
   }
 }
 

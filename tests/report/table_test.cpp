@@ -65,7 +65,7 @@ void expect_error(const std::vector<RunResult>& results, const TableOptions& opt
 
 TEST(Table, NamesItsMetricsAndFormats) {
   EXPECT_THAT(table_metrics(), ElementsAre("best", "last", "last10", "participations", "bytes",
-                                           "seconds", "precision", "recall"));
+                                           "seconds", "precision", "recall", "detected"));
   EXPECT_THAT(table_formats(), ElementsAre("text", "markdown", "csv", "latex", "json"));
 }
 
@@ -146,15 +146,20 @@ TEST(Table, JsonHoldsTheDataOfTheCsv) {
 
 TEST(Table, FormatsEveryMetricInItsUnit) {
   const Json summary = {
-      {"best", 0.91234},       {"last", 0.9},
-      {"last10", 0.899},       {"participations", 600},
-      {"bytes_up", 1'000'000}, {"bytes_down", 500'000},
-      {"wall_seconds", 12.34}, {"detection", {{"precision", 0.75}, {"recall", 0.6666}}}};
+      {"best", 0.91234},
+      {"last", 0.9},
+      {"last10", 0.899},
+      {"participations", 600},
+      {"bytes_up", 1'000'000},
+      {"bytes_down", 500'000},
+      {"wall_seconds", 12.34},
+      {"detection", {{"precision", 0.75}, {"recall", 0.6666}, {"accuracy", 0.95}}}};
   EXPECT_EQ(
       render({run("fedcorr", "c10", summary)}, table_metrics(), "markdown"),
-      "| method | best | last | last10 | participations | bytes | seconds | precision | recall |\n"
-      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
-      "| fedcorr | 91.23 | 90.00 | 89.90 | 600 | 1.5 MB | 12.3 | 0.750 | 0.667 |\n");
+      "| method | best | last | last10 | participations | bytes | seconds | precision | recall | "
+      "detected |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+      "| fedcorr | 91.23 | 90.00 | 89.90 | 600 | 1.5 MB | 12.3 | 0.750 | 0.667 | 0.950 |\n");
 }
 
 TEST(Table, BytesAreForPeopleInTablesAndRawInCsvAndJson) {
@@ -218,9 +223,9 @@ TEST(Table, CountsOnlyTheRunsThatHaveTheMetric) {
 }
 
 TEST(Table, TheLargestAccuracyPrecisionAndRecallAreBest) {
-  for (const char* metric : {"best", "last", "last10", "precision", "recall"}) {
+  for (const char* metric : {"best", "last", "last10", "precision", "recall", "detected"}) {
     const auto summary = [&](double value) -> Json {
-      return {{metric, value}, {"detection", {{metric, value}}}};
+      return {{metric, value}, {"detection", {{metric, value}, {"accuracy", value}}}};
     };
     EXPECT_THAT(
         render({run("low", "x", summary(0.1)), run("high", "x", summary(0.2))}, {metric},
@@ -516,7 +521,8 @@ TEST(Table, RefusesAnUnknownMetric) {
                "did you mean 'precision'?");
   options.metrics = {"watermelons"};
   expect_error({}, options, ErrorKind::usage, "unknown metric 'watermelons'",
-               "known: best, last, last10, participations, bytes, seconds, precision, recall");
+               "known: best, last, last10, participations, bytes, seconds, precision, recall, "
+               "detected");
 }
 
 TEST(Table, RefusesAnUnknownFormat) {
