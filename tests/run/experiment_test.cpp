@@ -285,6 +285,32 @@ TEST(ExperimentFile, RelativePathsAreMadeAbsolute) {
       << "a missing file is reported where the user stands";
 }
 
+// Labels and weights lie beside the data sets that they belong to.
+TEST(ExperimentFile, RelativePathsAreLookedForAmongTheDataSetsToo) {
+  const TestFolder folder;
+  fs::create_directories(folder / "here/data");
+  fs::create_directories(folder / "files");
+  write_file_whole(folder / "here/data/human.npy", "");
+  write_file_whole(folder / "files/e.toml",
+                   "[model]\nweights = 'w.safetensors'\n"
+                   "[[noise]]\nname = 'human_labels'\nfile = 'human.npy'\n");
+  const CurrentFolder inside(folder / "here");
+  const auto load = [] { return load_experiment("../files/e.toml", {}, builtin_methods()); };
+  const fs::path here = fs::current_path();
+  EXPECT_EQ(label_noise(load(), 0).options().file, (here / "data/human.npy").string());
+  EXPECT_EQ(load().model.weights, (here / "w.safetensors").string()) << "it is nowhere";
+  const fs::path sets = here.parent_path() / "sets";
+  fs::create_directories(sets);
+  write_file_whole(sets / "w.safetensors", "");
+  write_file_whole(sets / "human.npy", "");
+  ::setenv("WINNOW_DATA", sets.c_str(), 1);
+  const Experiment experiment = load();
+  ::unsetenv("WINNOW_DATA");
+  EXPECT_EQ(experiment.model.weights, (sets / "w.safetensors").string());
+  EXPECT_EQ(label_noise(experiment, 0).options().file, (sets / "human.npy").string())
+      << "what the user names comes first";
+}
+
 TEST(ExperimentFile, EmptyPathsAndThoseBelowHomeStayAsTheyAre) {
   const TestFolder folder;
   write_file_whole(folder / "e.toml", "[data]\npath = '~/sets'\n[model]\nweights = ''\n");
