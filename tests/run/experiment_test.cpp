@@ -49,7 +49,7 @@ TEST(Experiment, EverythingHasADefault) {
   EXPECT_EQ(experiment.model.name, "lenet5");
   EXPECT_EQ(experiment.train.epochs, 5);
   EXPECT_EQ(experiment.method, "fedavg");
-  EXPECT_EQ(experiment.method_params, Json::object());
+  EXPECT_EQ(experiment.method_params, (Json{{"weighting", "samples"}}));
 }
 
 TEST(Experiment, ReadsEveryTable) {
@@ -73,12 +73,13 @@ TEST(Experiment, ReadsEveryTable) {
   EXPECT_EQ(label_noise(experiment, 1).scope().clients, (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(experiment.model.resize, 16);
   EXPECT_DOUBLE_EQ(experiment.train.lr, 1.0);
-  EXPECT_EQ(experiment.method_params.dump(), R"({"mu":0.25})");
+  EXPECT_EQ(experiment.method_params.dump(), R"({"mu":0.25,"weighting":"samples"})");
 }
 
 TEST(Experiment, MethodMayBeANameAlone) {
   EXPECT_EQ(parse("method = \"fedprox\"").method, "fedprox");
-  EXPECT_EQ(parse("method = \"fedprox\"").method_params.dump(), R"({"mu":0.01})");
+  EXPECT_EQ(parse("method = \"fedprox\"").method_params.dump(),
+            R"({"mu":0.01,"weighting":"samples"})");
   EXPECT_EQ(parse("[method]\n").method, "fedavg");
 }
 
@@ -126,7 +127,7 @@ TEST(Experiment, AnUnknownKeyIsAnErrorWithASuggestionInEveryTable) {
       {"[model]\nweight = 'x'", "unknown key 'model.weight' | did you mean 'weights'?"},
       {"[train]\nmomentun = 1", "unknown key 'train.momentun' | did you mean 'momentum'?"},
       {"[method]\nname = 'fedprox'\nmuu = 1", "unknown key 'method.muu' | did you mean 'mu'?"},
-      {"[method]\nname = 'fedavg'\nmu = 1", "unknown key 'method.mu' | known: name"},
+      {"[method]\nname = 'fedavg'\nmu = 1", "unknown key 'method.mu' | known: name, weighting"},
   };
   for (const auto& [toml, expected] : cases) {
     EXPECT_EQ(parse_error(toml), expected) << toml;
@@ -223,7 +224,7 @@ TEST(ExperimentFile, OverridesApply) {
                                                  {"federation.partition.name", "shards"}},
                                                 builtin_methods());
   EXPECT_EQ(experiment.seed, 9U);
-  EXPECT_EQ(experiment.method_params.dump(), R"({"mu":0.5})");
+  EXPECT_EQ(experiment.method_params.dump(), R"({"mu":0.5,"weighting":"samples"})");
   EXPECT_DOUBLE_EQ(label_noise(experiment, 0).options().rho, 0.25);
   EXPECT_EQ(experiment.federation.partition.name(), "shards");
 }
