@@ -37,7 +37,7 @@ struct TableOptions {
 };
 
 // best, last, last10 (percent), participations, bytes (up + down), seconds (wall time), precision
-// and recall (of the detection). Besides these, cost@N: participations until the accuracy first
+// and recall (of the detection), detected (its accuracy). Besides these, cost@N: participations until the accuracy first
 // reached N percent, which a summary holds under that name.
 const std::vector<std::string>& table_metrics();
 // The N of cost@N as a share, or nothing for another metric. Throws Error(kind usage) when N is not
