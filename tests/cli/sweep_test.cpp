@@ -300,6 +300,29 @@ set = { "train.lr" = 1e30 }
   EXPECT_THAT(table.out, HasSubstr("diverges"));
 }
 
+// What a paper's recipe says where its data or weights are missing.
+TEST(SweepCommand, WhatStopsManyRunsIsSaidOnceWithItsCure) {
+  const Workshop shop(R"(
+[grid]
+seed = [1, 2, 3]
+[[row]]
+name = "no weights"
+set = { "model.weights" = "w.safetensors" }
+[[row]]
+name = "no folder"
+set = { validation = { source = "folder", path = "pictures" } }
+)");
+  const Ended ended = shop.call({"sweep", "e.toml", "--quiet"});
+  EXPECT_EQ(ended.code, 8);
+  EXPECT_EQ(lines(ended.err), 2U) << ended.err;
+  EXPECT_THAT(ended.err,
+              HasSubstr("failed: no-weights_s1 and 2 more (exit code 4): model.weights = "));
+  EXPECT_THAT(ended.err, HasSubstr("w.safetensors\": no such file (put weights of "));
+  EXPECT_THAT(ended.err, HasSubstr("failed: no-folder_s1 and 2 more (exit code 4): "));
+  EXPECT_THAT(ended.err,
+              HasSubstr("pictures\": no such folder (put it there or into data/, with a folder "));
+}
+
 TEST(SweepCommand, StoppedAndContinuedNothingIsDoneTwice) {
   const Workshop shop("[grid]\nseed = [1, 2, 3]\n");
   const Words words{"sweep", "e.toml", "--out", "s", "--set", "rounds=25"};

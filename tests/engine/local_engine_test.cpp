@@ -284,6 +284,9 @@ TEST(LocalEngine, RefusesAMemoryThatDoesNotFit) {
   EXPECT_EQ(refusal(0, {.labels = Labels(size - 1, 0)}),
             "client 0: it has " + std::to_string(samples - 1) +
                 " labels, expected one for each of " + std::to_string(samples) + " samples");
+  EXPECT_EQ(refusal(0, {.last_labels = Labels(size, 2)}), "no error");
+  EXPECT_EQ(refusal(0, {.last_labels = Labels(size, 3)}),
+            "client 0: it has the label 3, expected 0 to 2");
   EXPECT_EQ(refusal(0, {.selected = std::vector<bool>(size + 1)}),
             "client 0: it has " + std::to_string(samples + 1) +
                 " marks of selected samples, expected one for each of " + std::to_string(samples) +

@@ -26,7 +26,8 @@ struct Wrapper {
 TEST(BaseChoice, IsFedAvgUnlessSaidOtherwise) {
   const Wrapper wrapper;
   EXPECT_EQ(wrapper.base.name(), "fedavg");
-  EXPECT_EQ(wrapper.params.values(), (Json{{"base", {{"name", "fedavg"}}}}));
+  EXPECT_EQ(wrapper.params.values(),
+            (Json{{"base", {{"name", "fedavg"}, {"weighting", "samples"}}}}));
   EXPECT_EQ(wrapper.params.all().front().default_value(), "fedavg");
   EXPECT_EQ(wrapper.params.all().front().type(), "name or table");
 }
@@ -34,9 +35,11 @@ TEST(BaseChoice, IsFedAvgUnlessSaidOtherwise) {
 TEST(BaseChoice, ReadsANameOrATableWithParameters) {
   Wrapper wrapper;
   wrapper.params.read(Json{{"base", "fedprox"}}, "method");
-  EXPECT_EQ(wrapper.base.value(), (Json{{"name", "fedprox"}, {"mu", 0.01}}));
+  EXPECT_EQ(wrapper.base.value(),
+            (Json{{"name", "fedprox"}, {"mu", 0.01}, {"weighting", "samples"}}));
   wrapper.params.read(Json{{"base", {{"name", "fedprox"}, {"mu", 0.5}}}}, "method");
-  EXPECT_EQ(wrapper.base.value(), (Json{{"name", "fedprox"}, {"mu", 0.5}}));
+  EXPECT_EQ(wrapper.base.value(),
+            (Json{{"name", "fedprox"}, {"mu", 0.5}, {"weighting", "samples"}}));
   Wrapper again;
   again.params.read(wrapper.params.values(), "method");
   EXPECT_EQ(again.params.values(), wrapper.params.values()) << "what is written reads back";

@@ -128,6 +128,15 @@ TEST(DistortionSets, HoldTheBenchmarksNames) {
     EXPECT_NO_THROW(find_distortion(name));
   }
   EXPECT_EQ(std::count(all.begin(), all.end(), "frost"), 0);
+
+  // What the paper lists: all but zoom blur, which only its scripts have, and the patches.
+  std::set<std::string> listed(all.begin(), all.end());
+  listed.erase("zoom_blur");
+  const std::vector<std::string>& patches = distortion_set("patch");
+  listed.insert(patches.begin(), patches.end());
+  const std::vector<std::string>& everything = distortion_set("everything");
+  EXPECT_EQ(everything.size(), 19U);
+  EXPECT_EQ(std::set<std::string>(everything.begin(), everything.end()), listed);
 }
 
 TEST(DistortionSets, UnknownSetGetsASuggestion) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "testing/errors.h"
 #include "winnow/base/error.h"
@@ -450,6 +451,54 @@ TEST_F(LabelNoiseFiles, HumanLabelsReplaceAllLabelsOfTheirClients) {
   some.add(Json{{"name", "human_labels"}, {"file", path}, {"rho", 0.7}}.dump().c_str());
   EXPECT_EQ(some.ledger.noisy_clients().size(), 7U);
   EXPECT_DOUBLE_EQ(some.wrong_share(), 7 * 3 / 90.0);
+}
+
+// People name every sample of 1,000 the next class, so that what was taken is what is wrong.
+TEST_F(LabelNoiseFiles, HumanLabelsCanBeTakenForAShareOfTheSamples) {
+  std::string labels;
+  for (int i = 0; i < 1000; ++i) {
+    labels += std::to_string((i + 1) % 4) + "\n";
+  }
+  const Json block{{"name", "human_labels"}, {"file", file("next.txt", labels)}};
+  const auto with = [&](const Json& more) {
+    Json changed = block;
+    changed.update(more);
+    World world(1000, 10, 4, 3);
+    world.add(changed.dump().c_str());
+    return world;
+  };
+  const World same = with({{"level", 0.255}, {"rho", 0.5}});
+  int clean = 0;
+  for (const LedgerClient& client : same.ledger.clients()) {
+    EXPECT_EQ(client.picked, client.wrong);
+    EXPECT_TRUE(client.wrong == 0 || client.wrong == 25) << "floor of 25.5, " << client.wrong;
+    clean += client.wrong == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(clean, 5);
+
+  const World gaussian = with({{"levels", "gaussian"}, {"mean", 0.5}, {"std", 0.2}});
+  std::set<std::int64_t> counts;
+  for (const LedgerClient& client : gaussian.ledger.clients()) {
+    EXPECT_EQ(client.picked, client.wrong);
+    EXPECT_NEAR(static_cast<double>(client.wrong) / 100.0, client.level, 0.2);
+    counts.insert(client.wrong);
+  }
+  EXPECT_GT(counts.size(), 5U) << "every client has a share of its own";
+  const World narrow =
+      with({{"levels", "gaussian"}, {"mean", 0.5}, {"std", 0.2}, {"clients", {2, 7}}});
+  EXPECT_EQ(narrow.given[2], gaussian.given[2]);
+  EXPECT_EQ(narrow.wrong(3), 0);
+  EXPECT_DOUBLE_EQ(with({{"levels", "gaussian"}, {"mean", 9}}).wrong_share(), 1.0) << "cut to 1";
+  EXPECT_DOUBLE_EQ(with({{"levels", "gaussian"}, {"mean", -9}}).wrong_share(), 0.0) << "cut to 0";
+}
+
+TEST(LabelNoise, AMissingFileOfHumanLabelsSaysWhereTheyComeFrom) {
+  const auto block = [] {
+    World(90, 10, 3, 1).add(R"({"name": "human_labels", "file": "data/cifar10n_worse.npy"})");
+  };
+  EXPECT_EQ(error_text(block),
+            "noise.file = \"data/cifar10n_worse.npy\": no such file | put it there or into data/; "
+            "docs/noise.md shows how to make those of CIFAR-10N and CIFAR-100N");
 }
 
 TEST_F(LabelNoiseFiles, HumanLabelsOfAnotherSetAreRefused) {

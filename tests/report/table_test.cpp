@@ -224,9 +224,9 @@ TEST(Table, CountsOnlyTheRunsThatHaveTheMetric) {
 }
 
 TEST(Table, TheLargestAccuracyPrecisionAndRecallAreBest) {
-  for (const char* metric : {"best", "last", "last10", "precision", "recall"}) {
+  for (const char* metric : {"best", "last", "last10", "precision", "recall", "detected"}) {
     const auto summary = [&](double value) -> Json {
-      return {{metric, value}, {"detection", {{metric, value}}}};
+      return {{metric, value}, {"detection", {{metric, value}, {"accuracy", value}}}};
     };
     EXPECT_THAT(
         render({run("low", "x", summary(0.1)), run("high", "x", summary(0.2))}, {metric},

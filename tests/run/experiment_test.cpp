@@ -49,7 +49,7 @@ TEST(Experiment, EverythingHasADefault) {
   EXPECT_EQ(experiment.model.name, "lenet5");
   EXPECT_EQ(experiment.train.epochs, 5);
   EXPECT_EQ(experiment.method, "fedavg");
-  EXPECT_EQ(experiment.method_params, Json::object());
+  EXPECT_EQ(experiment.method_params, (Json{{"weighting", "samples"}}));
 }
 
 TEST(Experiment, ReadsEveryTable) {
@@ -73,12 +73,13 @@ TEST(Experiment, ReadsEveryTable) {
   EXPECT_EQ(label_noise(experiment, 1).scope().clients, (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(experiment.model.resize, 16);
   EXPECT_DOUBLE_EQ(experiment.train.lr, 1.0);
-  EXPECT_EQ(experiment.method_params.dump(), R"({"mu":0.25})");
+  EXPECT_EQ(experiment.method_params.dump(), R"({"mu":0.25,"weighting":"samples"})");
 }
 
 TEST(Experiment, MethodMayBeANameAlone) {
   EXPECT_EQ(parse("method = \"fedprox\"").method, "fedprox");
-  EXPECT_EQ(parse("method = \"fedprox\"").method_params.dump(), R"({"mu":0.01})");
+  EXPECT_EQ(parse("method = \"fedprox\"").method_params.dump(),
+            R"({"mu":0.01,"weighting":"samples"})");
   EXPECT_EQ(parse("[method]\n").method, "fedavg");
 }
 
@@ -126,7 +127,7 @@ TEST(Experiment, AnUnknownKeyIsAnErrorWithASuggestionInEveryTable) {
       {"[model]\nweight = 'x'", "unknown key 'model.weight' | did you mean 'weights'?"},
       {"[train]\nmomentun = 1", "unknown key 'train.momentun' | did you mean 'momentum'?"},
       {"[method]\nname = 'fedprox'\nmuu = 1", "unknown key 'method.muu' | did you mean 'mu'?"},
-      {"[method]\nname = 'fedavg'\nmu = 1", "unknown key 'method.mu' | known: name"},
+      {"[method]\nname = 'fedavg'\nmu = 1", "unknown key 'method.mu' | known: name, weighting"},
   };
   for (const auto& [toml, expected] : cases) {
     EXPECT_EQ(parse_error(toml), expected) << toml;
@@ -223,7 +224,7 @@ TEST(ExperimentFile, OverridesApply) {
                                                  {"federation.partition.name", "shards"}},
                                                 builtin_methods());
   EXPECT_EQ(experiment.seed, 9U);
-  EXPECT_EQ(experiment.method_params.dump(), R"({"mu":0.5})");
+  EXPECT_EQ(experiment.method_params.dump(), R"({"mu":0.5,"weighting":"samples"})");
   EXPECT_DOUBLE_EQ(label_noise(experiment, 0).options().rho, 0.25);
   EXPECT_EQ(experiment.federation.partition.name(), "shards");
 }
@@ -283,6 +284,32 @@ TEST(ExperimentFile, RelativePathsAreMadeAbsolute) {
   EXPECT_EQ(label_noise(experiment, 0).options().file, (beside / "human.npy").string());
   EXPECT_EQ(label_noise(experiment, 1).options().file, (here / "nowhere.npy").string())
       << "a missing file is reported where the user stands";
+}
+
+// Labels and weights lie beside the data sets that they belong to.
+TEST(ExperimentFile, RelativePathsAreLookedForAmongTheDataSetsToo) {
+  const TestFolder folder;
+  fs::create_directories(folder / "here/data");
+  fs::create_directories(folder / "files");
+  write_file_whole(folder / "here/data/human.npy", "");
+  write_file_whole(folder / "files/e.toml",
+                   "[model]\nweights = 'w.safetensors'\n"
+                   "[[noise]]\nname = 'human_labels'\nfile = 'human.npy'\n");
+  const CurrentFolder inside(folder / "here");
+  const auto load = [] { return load_experiment("../files/e.toml", {}, builtin_methods()); };
+  const fs::path here = fs::current_path();
+  EXPECT_EQ(label_noise(load(), 0).options().file, (here / "data/human.npy").string());
+  EXPECT_EQ(load().model.weights, (here / "w.safetensors").string()) << "it is nowhere";
+  const fs::path sets = here.parent_path() / "sets";
+  fs::create_directories(sets);
+  write_file_whole(sets / "w.safetensors", "");
+  write_file_whole(sets / "human.npy", "");
+  ::setenv("WINNOW_DATA", sets.c_str(), 1);
+  const Experiment experiment = load();
+  ::unsetenv("WINNOW_DATA");
+  EXPECT_EQ(experiment.model.weights, (sets / "w.safetensors").string());
+  EXPECT_EQ(label_noise(experiment, 0).options().file, (sets / "human.npy").string())
+      << "what the user names comes first";
 }
 
 TEST(ExperimentFile, EmptyPathsAndThoseBelowHomeStayAsTheyAre) {

@@ -60,6 +60,21 @@ TEST(Judge, MeasuresNoiseLevelsAgainstTheLabelsInUse) {
   EXPECT_EQ(json.at("relabel").at("wrong_now"), 1);
 }
 
+// Labels that are corrected anew in every training and not kept count as those in use.
+TEST(Judge, MeasuresCorrectionsThatAreNotKept) {
+  Memories memories;
+  memories[1].last_labels = Labels{0, 1, 0, 2};  // one repaired, one spoilt
+  const Json relabel = judge(two_clients(), {}, memories).at("relabel");
+  EXPECT_EQ(relabel.at("wrong_to_right"), 1);
+  EXPECT_EQ(relabel.at("right_to_wrong"), 1);
+  EXPECT_EQ(relabel.at("wrong_now"), 2);
+  const Json confusion = judge_clients(two_clients(), {}, memories).at("confusion");
+  EXPECT_EQ(confusion.at("after").at(2).at(0), 1);
+  memories[1].labels = Labels{0, 1, 2, 0};
+  EXPECT_EQ(judge(two_clients(), {}, memories).at("relabel").at("wrong_now"), 0)
+      << "labels that are kept come first";
+}
+
 // spec: partitions M: the mean over the clients that chose
 TEST(Judge, SelectionIsTheMeanOverTheClientsThatChose) {
   Memories memories;

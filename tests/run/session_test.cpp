@@ -211,7 +211,7 @@ TEST(Session, AWeightFileThatDoesNotFitIsNamed) {
   EXPECT_THAT(error_text([&] {
                 Session(small({"model.weights=/no/w.safetensors"}), methods(), on_cpu(), nullptr);
               }),
-              HasSubstr("cannot read /no/w.safetensors: no such file"));
+              HasSubstr("model.weights = \"/no/w.safetensors\": no such file | put weights of "));
 }
 
 TEST(Session, TheMethodDecidesHowManyRoundsThereAre) {

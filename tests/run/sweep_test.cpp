@@ -102,7 +102,8 @@ seed = [7]
   EXPECT_EQ(sweep.runs[1].column, "60% noisy, lr=0.1");
   EXPECT_TRUE(sweep.runs[0].experiment.noise.empty());
   EXPECT_EQ(sweep.runs[1].experiment.noise.size(), 1U);
-  EXPECT_EQ(sweep.runs[0].experiment.method_params.dump(), R"toml({"mu":1.0})toml");
+  EXPECT_EQ(sweep.runs[0].experiment.method_params.dump(),
+            R"toml({"mu":1.0,"weighting":"samples"})toml");
   EXPECT_EQ(sweep.runs[2].experiment.method, "fedavg");
 }
 

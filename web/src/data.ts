@@ -44,7 +44,12 @@ export interface Summary {
   uses_ground_truth?: boolean;
   truth_unknown?: boolean; // as in the partition
   // Null where it has no meaning: the precision of no flags, the recall of no noisy clients.
-  detection?: { flagged: number; precision: number | null; recall: number | null };
+  detection?: {
+    flagged: number;
+    precision: number | null;
+    recall: number | null;
+    accuracy?: number; // share of all clients on the right side
+  };
   selection?: { label_precision: number; label_recall: number };
   relabel?: {
     wrong_to_right: number;

@@ -88,6 +88,7 @@ test("what has no value is a dash: last10 without its rounds, the recall of no n
   assert.equal(rows.fedcorr["Mean of last ten rounds"], "–");
   assert.equal(rows.fedcorr["Flag recall"], "–");
   assert.equal(rows.fedcorr["Flag precision"], "100.0 ± 0.0");
+  assert.equal(rows.fedcorr["Detection accuracy"], "85.0 ± 0.0");
   assert.match(rows.fedcorr.Last, /±/);
   assert.deepEqual(complaints, []);
   await page.context().close();

@@ -48,12 +48,17 @@ struct SweepFlags {
   OverrideFlags overrides;
 };
 
-// The last line of a run's log that says something, without the program's name.
+// The last error in a run's log with its hint, on one line and without the program's name.
 std::string last_words(const fs::path& log) {
   std::string last;
+  bool hint_follows = false;
   for (const std::string& line : split(read_file(log), '\n')) {
     if (line.starts_with("winnow: ")) {
       last = line.substr(8);
+      hint_follows = true;
+    } else if (hint_follows && line.starts_with("  ")) {
+      last += fmt::format(" ({})", trim(line));
+      hint_follows = false;
     }
   }
   return last.empty() ? "see " + log.string() : last;
@@ -197,9 +202,7 @@ class SweepExecution {
   }
 
   void report(const std::vector<PlannedRun>& plan) const {
-    for (const std::string& failure : failures_) {
-      tell(fmt::format("failed: {}\n", failure));
-    }
+    tell_failures();
     const std::size_t finished = skipped_ + finished_;
     if (interrupted_) {
       tell("stopped; continue with the same command\n");
@@ -230,6 +233,22 @@ class SweepExecution {
     const SweepRun* run;
     pid_t pid;
   };
+  struct Failure {
+    std::string run;
+    std::string words;
+  };
+
+  // A data set that is missing stops every run with the same words: they are said once.
+  void tell_failures() const {
+    std::set<std::string> told;
+    for (const Failure& failure : failures_) {
+      if (told.insert(failure.words).second) {
+        const auto more = std::ranges::count(failures_, failure.words, &Failure::words) - 1;
+        tell(fmt::format("failed: {}{} {}\n", failure.run,
+                         more > 0 ? fmt::format(" and {} more", more) : "", failure.words));
+      }
+    }
+  }
 
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
@@ -282,8 +301,8 @@ class SweepExecution {
           slim_run(directory_ / child->run->id);
         }
       } else if (*code != kExitInterrupted) {
-        failures_.push_back(fmt::format("{} (exit code {}): {}", child->run->id, *code,
-                                        last_words(log_of(*child->run))));
+        failures_.push_back({child->run->id, fmt::format("(exit code {}): {}", *code,
+                                                         last_words(log_of(*child->run)))});
       }
       child = running_.erase(child);
     }
@@ -330,7 +349,7 @@ class SweepExecution {
   std::string last_text_;
   std::list<const SweepRun*> waiting_;
   std::list<Child> running_;
-  std::vector<std::string> failures_;
+  std::vector<Failure> failures_;
   std::size_t chosen_ = 0;
   std::size_t skipped_ = 0;
   std::size_t finished_ = 0;

@@ -46,18 +46,6 @@ fs::path expand_home(const std::string& path) {
   return path.starts_with("~/") && !home.empty() ? fs::path(home) / path.substr(2) : fs::path(path);
 }
 
-std::vector<fs::path> data_folders() {
-  std::vector<fs::path> folders;
-  if (const std::string named = environment("WINNOW_DATA"); !named.empty()) {
-    folders.emplace_back(named);
-  }
-  folders.emplace_back("data");
-  if (const std::string home = environment("HOME"); !home.empty()) {
-    folders.push_back(fs::path(home) / ".cache" / "winnow");
-  }
-  return folders;
-}
-
 std::vector<fs::path> places(const DataSetInfo& info, const DataOptions& options) {
   std::vector<fs::path> places;
   std::vector<fs::path> roots;
@@ -208,6 +196,18 @@ std::vector<double> per_channel(std::string_view key, const std::vector<double>&
 }
 
 }  // namespace
+
+std::vector<fs::path> data_folders() {
+  std::vector<fs::path> folders;
+  if (const std::string named = environment("WINNOW_DATA"); !named.empty()) {
+    folders.emplace_back(named);
+  }
+  folders.emplace_back("data");
+  if (const std::string home = environment("HOME"); !home.empty()) {
+    folders.push_back(fs::path(home) / ".cache" / "winnow");
+  }
+  return folders;
+}
 
 Params declare(DataOptions& options) {
   Params params;

@@ -70,6 +70,9 @@ const std::vector<DataSetInfo>& data_sets();
 // Throws Error(kind experiment) with a suggestion for an unknown name.
 const DataSetInfo& find_data_set(const std::string& name);
 
+// The folders below which data sets are looked for: $WINNOW_DATA, ./data and ~/.cache/winnow.
+std::vector<std::filesystem::path> data_folders();
+
 // Where a set is looked for and whether it is there. A generated set is always there and has no
 // place; a set without a usual place is only looked for at the given path.
 struct DataPlace {
@@ -79,7 +82,7 @@ struct DataPlace {
 };
 
 // With `path` in the options: that path, and the usual names below it. Without: the usual names
-// below $WINNOW_DATA, ./data and ~/.cache/winnow, then the places of packages.
+// below the data_folders(), then the places of packages.
 DataPlace locate(const DataSetInfo& info, const DataOptions& options);
 
 // Finds, reads and validates a set. Throws Error(kind data) with how to get a set that is missing.

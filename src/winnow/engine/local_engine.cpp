@@ -319,12 +319,14 @@ void LocalEngine::check_memory(std::int64_t client, ClientMemory& memory) {
                                               count, what, samples(client)));
     }
   };
-  if (memory.labels) {
-    require_samples("labels", memory.labels->size());
-    for (const std::int64_t label : *memory.labels) {
-      if (label < 0 || label >= shape_.classes) {
-        throw Error(ErrorKind::run, fmt::format("it has the label {}, expected 0 to {}", label,
-                                                shape_.classes - 1));
+  for (const std::optional<Labels>* labels : {&memory.labels, &memory.last_labels}) {
+    if (*labels) {
+      require_samples("labels", (*labels)->size());
+      for (const std::int64_t label : **labels) {
+        if (label < 0 || label >= shape_.classes) {
+          throw Error(ErrorKind::run, fmt::format("it has the label {}, expected 0 to {}", label,
+                                                  shape_.classes - 1));
+        }
       }
     }
   }

@@ -27,12 +27,16 @@ struct ClientData {
 // What a client remembers between tasks. Empty for methods without client state.
 struct ClientMemory {
   std::optional<Labels> labels = {};  // the labels in use, once a method has corrected some
+  // The labels the client last trained on, where it corrects them anew each time and keeps none.
+  // Nothing trains on these: the run judges them.
+  std::optional<Labels> last_labels = {};
   // Which of its samples the client last trained on, where the method chooses; by place.
   std::optional<std::vector<bool>> selected = {};
   Archive archive = {};
 
   bool empty() const {
-    return !labels && !selected && archive.tensors.empty() && archive.values.empty();
+    return !labels && !last_labels && !selected && archive.tensors.empty() &&
+           archive.values.empty();
   }
 };
 

@@ -147,10 +147,14 @@ const std::vector<std::string>& distortion_set(std::string_view name) {
       {"all",
        {"gaussian_noise", "shot_noise", "impulse_noise", "pixelate", "defocus_blur", "glass_blur",
         "motion_blur", "gaussian_blur", "brightness", "contrast", "saturate", "snow", "fog",
-        "elastic", "spatter", "jpeg", "zoom_blur"}}};
+        "elastic", "spatter", "jpeg", "zoom_blur"}},
+      {"everything",
+       {"gaussian_noise", "shot_noise", "impulse_noise", "pixelate", "defocus_blur", "glass_blur",
+        "motion_blur", "gaussian_blur", "brightness", "contrast", "saturate", "snow", "fog",
+        "elastic", "spatter", "jpeg", "black", "gaussian_patch", "generative_surrogate"}}};
   const auto found = sets.find(name);
   if (found == sets.end()) {
-    const std::vector<std::string> known{"main", "patch", "mixed", "all"};
+    const std::vector<std::string> known{"main", "patch", "mixed", "all", "everything"};
     throw Error(ErrorKind::experiment, fmt::format("distortion set '{}' is not known", name),
                 suggestion(name, known));
   }

@@ -44,7 +44,8 @@ std::size_t distortion_id(std::string_view name);
 int parse_severity(std::string_view text);
 int parse_severity(std::int64_t number);
 
-// The names in an active set: main, patch, mixed or all; unknown sets are Error(experiment).
+// The names in an active set: main, patch, mixed, all or everything; unknown sets are
+// Error(experiment).
 const std::vector<std::string>& distortion_set(std::string_view name);
 
 // What is to happen to one sample.

@@ -30,7 +30,7 @@ std::int64_t count_wrong(const BlockInput& input, const GivenLabels& given, std:
 
 void InputNoise::declare(Params& params, InputNoiseOptions& options) {
   params.add("set", options.set, "active set: one of its distortions is drawn for each sample")
-      .choices({"main", "patch", "mixed", "all"})
+      .choices({"main", "patch", "mixed", "all", "everything"})
       .source("FedNS");
   params.add("kinds", options.kinds, "distortions to draw from instead of a set");
   params.add("severity", options.severity, "how strong: low (1), medium (3), high (5), or 1 to 5");

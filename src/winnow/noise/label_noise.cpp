@@ -64,6 +64,18 @@ void declare_human(Params& params, LabelNoiseOptions& options) {
   params.add("file", options.file, "the human labels of the whole training set");
   params.add("rho", options.rho, "share of clients that take the human labels, exactly")
       .range(0, 1);
+  params
+      .add("levels", options.levels,
+           "share of its samples for which such a client takes them: the same for all clients, or "
+           "drawn for each")
+      .choices({"same", "gaussian"})
+      .source("same: FedNS; gaussian: a reading of Fed-NCL's appendix");
+  params.add("level", options.level, "same: the share, exactly").range(0, 1).source("FedNS");
+  params.add("mean", options.mean, "gaussian: mean share").range(-10, 10).source("Fed-NCL");
+  params
+      .add("std", options.std, "gaussian: standard deviation of the share, cut to 0..1 afterwards")
+      .range(0, 10)
+      .source("Fed-NCL");
 }
 
 void finish_nothing(LabelNoiseOptions& /*options*/, const Json& /*table*/,

@@ -37,6 +37,8 @@ struct LabelNoiseOptions {
   double p = 0.6;
   double mean = 0.3;
   double std = 0.4;
+  std::string levels = "same";
+  double level = 1.0;
   std::string file{};
   std::vector<double> matrix{};
 };

@@ -92,17 +92,51 @@ std::vector<double> load_matrix(const LabelNoiseOptions& options,
   return matrix;
 }
 
+// An exact share rho of the clients, ascending.
+std::vector<std::int64_t> choose_share(const LabelNoiseOptions& options,
+                                       const LabelNoiseContext& context, Stream& stream) {
+  const auto count = exact_share(options.rho, static_cast<std::int64_t>(context.clients.size()));
+  return choose_clients(context.clients, count, stream);
+}
+
 // The same corruption for an exact share rho of the clients, the others untouched.
 ClientNoises corrupt_share(const LabelNoiseOptions& options, const LabelNoiseContext& context,
                            Stream& stream, double level, const CorruptLabels& corrupt) {
-  const auto count = exact_share(options.rho, std::ssize(context.clients));
-  const auto noisy = choose_clients(context.clients, count, stream);
+  const auto noisy = choose_share(options, context, stream);
   ClientNoises noises;
   for (const std::int64_t k : context.clients) {
     const bool chosen = std::ranges::binary_search(noisy, k);
     noises.push_back({k, chosen ? level : 0.0, false, chosen ? corrupt : CorruptLabels()});
   }
   return noises;
+}
+
+// Takes the human label for exactly floor(level * n) samples at random places.
+CorruptLabels take_exactly(std::shared_ptr<const Labels> human, double level) {
+  return [human = std::move(human), level](std::span<const std::int64_t> samples,
+                                           std::span<std::int64_t> labels, Stream& stream) {
+    const auto size = static_cast<std::int64_t>(labels.size());
+    const std::int64_t count = exact_share(level, size);
+    for (const std::int64_t place : stream.sample(size, count)) {
+      labels[label_index(place)] = (*human)[label_index(samples[label_index(place)])];
+    }
+    return count;
+  };
+}
+
+// Takes the human label for each sample with this chance.
+CorruptLabels take_some(std::shared_ptr<const Labels> human, double level) {
+  return [human = std::move(human), level](std::span<const std::int64_t> samples,
+                                           std::span<std::int64_t> labels, Stream& stream) {
+    std::int64_t count = 0;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (stream.bernoulli(level)) {
+        labels[i] = (*human)[label_index(samples[i])];
+        ++count;
+      }
+    }
+    return count;
+  };
 }
 
 }  // namespace
@@ -123,18 +157,34 @@ ClientNoises plan_transition_matrix(const LabelNoiseOptions& options,
   return corrupt_share(options, context, stream, level, corrupt);
 }
 
-// spec: input-noise 1.11, table VI: a noisy client takes the human labels for all its samples.
+// spec: input-noise 1.11, table VI: a noisy client takes the human labels for all its samples. With
+// a level of its own for each client it is a reading of Fed-NCL's CIFAR-10N run (2.7).
 ClientNoises plan_human_labels(const LabelNoiseOptions& options, const LabelNoiseContext& context,
                                Stream& stream) {
+  if (!std::filesystem::exists(options.file)) {
+    throw Error(
+        ErrorKind::data, fmt::format("{}.file = \"{}\": no such file", context.where, options.file),
+        "put it there or into data/; docs/noise.md shows how to make those of CIFAR-10N and "
+        "CIFAR-100N");
+  }
   const auto human = std::make_shared<const Labels>(
       read_label_file(options.file, context.samples, context.classes));
-  const CorruptLabels corrupt = [human](std::span<const std::int64_t> samples,
-                                        std::span<std::int64_t> labels, Stream&) {
-    std::ranges::transform(samples, labels.begin(),
-                           [&](std::int64_t sample) { return (*human)[label_index(sample)]; });
-    return std::ssize(labels);
-  };
-  return corrupt_share(options, context, stream, 1.0, corrupt);
+  if (options.levels == "same") {
+    return corrupt_share(options, context, stream, options.level,
+                         take_exactly(human, options.level));
+  }
+  // For every client of the federation, so that a block for some of them draws the same for these.
+  std::vector<double> drawn(label_index(context.federation));
+  std::ranges::generate(
+      drawn, [&] { return std::clamp(options.mean + options.std * stream.normal(), 0.0, 1.0); });
+  const auto noisy = choose_share(options, context, stream);
+  ClientNoises noises;
+  for (const std::int64_t k : context.clients) {
+    const bool chosen = std::ranges::binary_search(noisy, k);
+    const double level = chosen ? drawn[label_index(k)] : 0.0;
+    noises.push_back({k, level, false, chosen ? take_some(human, level) : CorruptLabels()});
+  }
+  return noises;
 }
 
 }  // namespace winnow

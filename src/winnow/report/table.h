@@ -37,8 +37,8 @@ struct TableOptions {
 };
 
 // best, last, last10, top5 (percent), participations, bytes (up + down), seconds (wall time),
-// precision and recall (of the detection). Besides these, cost@N: participations until the accuracy
-// first reached N percent, which a summary holds under that name.
+// precision and recall (of the detection), detected (its accuracy). Besides these, cost@N:
+// participations until the accuracy first reached N percent, which a summary holds under that name.
 const std::vector<std::string>& table_metrics();
 // The N of cost@N as a share, or nothing for another metric. Throws Error(kind usage) when N is not
 // a number from 0 to 100.

@@ -50,11 +50,15 @@ Traffic traffic_of(const CheckedJson& json) {
           json.at("train_seconds").number(0.0)};
 }
 
-// Tensors are named method/NAME, client/ID/NAME, client/ID (the labels in use) and selected/ID.
+// Tensors are named method/NAME, client/ID/NAME, client/ID (the labels in use), last_labels/ID and
+// selected/ID.
 void put_client(std::int64_t id, const ClientMemory& memory, TensorFile& file, Json& clients) {
   const std::string prefix = fmt::format("client/{}", id);
   if (memory.labels) {
     file.tensors[prefix] = tensor_of(*memory.labels);
+  }
+  if (memory.last_labels) {
+    file.tensors[fmt::format("last_labels/{}", id)] = tensor_of(*memory.last_labels);
   }
   if (memory.selected) {
     file.tensors[fmt::format("selected/{}", id)] =
@@ -73,8 +77,9 @@ void take_tensor(const std::string& name, const at::Tensor& tensor, Checkpoint& 
   }
   const std::vector<std::string> parts = split(name, '/');
   const bool is_selection = parts[0] == "selected" && parts.size() == 2;
+  const bool is_last = parts[0] == "last_labels" && parts.size() == 2;
   auto client = checkpoint.clients.end();
-  if (is_selection || (parts[0] == "client" && parts.size() >= 2)) {
+  if (is_selection || is_last || (parts[0] == "client" && parts.size() >= 2)) {
     client = checkpoint.clients.find(saved_client(parts[1], "tensor " + quoted_name(name), {}));
   }
   if (client == checkpoint.clients.end()) {
@@ -84,6 +89,8 @@ void take_tensor(const std::string& name, const at::Tensor& tensor, Checkpoint& 
     const Labels marks = labels_of(name, tensor);
     require_range(tensor, name, 0, 1);
     client->second.selected.emplace(marks.begin(), marks.end());
+  } else if (is_last) {
+    client->second.last_labels = labels_of(name, tensor);
   } else if (parts.size() == 2) {
     client->second.labels = labels_of(name, tensor);
   } else {

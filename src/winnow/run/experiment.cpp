@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "winnow/base/json.h"
 #include "winnow/base/sha256.h"
 #include "winnow/base/text.h"
+#include "winnow/data/catalog.h"
 #include "winnow/model/net.h"
 #include "winnow/model/script_net.h"
 #include "winnow/run/toml.h"
@@ -99,8 +101,24 @@ void check(const ModelOptions& model) {
   }
 }
 
-// Paths inside an experiment are meant from here or from where the file lies; made absolute, they
-// still hold when the run is resumed from another folder. "~/..." is left to who opens it.
+// Where a relative path leads to something: from here, from where the experiment's file lies, or
+// from where data sets are looked for. A path that leads nowhere is meant from here.
+std::filesystem::path folder_of(const std::filesystem::path& path,
+                                const std::filesystem::path& beside_file) {
+  const std::filesystem::path here = std::filesystem::current_path();
+  std::vector<std::filesystem::path> places{here, beside_file};
+  for (const std::filesystem::path& folder : data_folders()) {
+    places.push_back(here / folder);  // an absolute one stays as it is
+  }
+  const auto found = std::ranges::find_if(places, [&](const std::filesystem::path& place) {
+    std::error_code ignored;
+    return std::filesystem::exists(place / path, ignored);
+  });
+  return found == places.end() ? here : *found;
+}
+
+// Paths inside an experiment are made absolute, so that they still hold when the run is resumed
+// from another folder. "~/..." is left to who opens it.
 void anchor_path(Json& table, const char* key, const std::filesystem::path& folder) {
   const auto value = table.find(key);
   if (value == table.end() || !value->is_string()) {
@@ -109,10 +127,7 @@ void anchor_path(Json& table, const char* key, const std::filesystem::path& fold
   const auto text = value->get<std::string>();
   const std::filesystem::path path = text;
   if (!text.empty() && !text.starts_with("~/") && path.is_relative()) {
-    std::error_code ignored;
-    const bool beside_file =
-        !std::filesystem::exists(path, ignored) && std::filesystem::exists(folder / path, ignored);
-    const std::filesystem::path base = beside_file ? folder : std::filesystem::current_path();
+    const std::filesystem::path base = folder_of(path, folder);
     const std::string whole = (base / path).lexically_normal().string();
     if (!is_utf8(whole)) {
       throw Error(ErrorKind::experiment,

@@ -22,11 +22,17 @@ Labels true_labels(const World& world, const ClientData& client) {
   return labels;
 }
 
+// What a client has corrected itself: the labels it keeps, or those it last trained on.
+const std::optional<Labels>& corrected_labels(const ClientMemory& memory) {
+  return memory.labels ? memory.labels : memory.last_labels;
+}
+
 // The labels a client uses now: what it has corrected itself, or what it was given.
 const Labels& labels_in_use(const World& world, const Memories& memories, std::int64_t id) {
   const auto memory = memories.find(id);
-  return memory != memories.end() && memory->second.labels ? *memory->second.labels
-                                                           : client_of(world, id).given;
+  return memory != memories.end() && corrected_labels(memory->second)
+             ? *corrected_labels(memory->second)
+             : client_of(world, id).given;
 }
 
 double level_now(const World& world, const Memories& memories, std::int64_t id) {
@@ -48,9 +54,9 @@ std::optional<Json> judge_relabelling(const World& world, const Memories& memori
   Relabelling total;
   bool any = false;
   for (const auto& [id, memory] : memories) {
-    if (memory.labels) {
+    if (const std::optional<Labels>& corrected = corrected_labels(memory)) {
       const ClientData& client = client_of(world, id);
-      total += relabelling(client.given, *memory.labels, true_labels(world, client));
+      total += relabelling(client.given, *corrected, true_labels(world, client));
       any = true;
     }
   }
@@ -83,8 +89,8 @@ Json confusion_of(const World& world, const Memories& memories) {
 
 Json judge_confusion(const World& world, const Memories& memories) {
   Json json{{"before", confusion_of(world, {})}};
-  if (std::ranges::any_of(memories,
-                          [](const auto& entry) { return entry.second.labels.has_value(); })) {
+  if (std::ranges::any_of(
+          memories, [](const auto& entry) { return corrected_labels(entry.second).has_value(); })) {
     json["after"] = confusion_of(world, memories);
   }
   return json;

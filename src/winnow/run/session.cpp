@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "winnow/base/error.h"
@@ -202,6 +203,14 @@ Session::Session(const Experiment& experiment, const Registry& registry, const R
   }
   global_ = engine_->initial_state(experiment.seed);
   if (!experiment.model.weights.empty()) {
+    if (!std::filesystem::exists(experiment.model.weights)) {
+      throw Error(
+          ErrorKind::data,
+          fmt::format("model.weights = \"{}\": no such file", experiment.model.weights),
+          fmt::format("put weights of {} there or into data/: timm's, torchvision's or those "
+                      "of another run, as safetensors; docs/experiment.md, [model]",
+                      experiment.model.name));
+    }
     LoadedWeights loaded = load_weights(experiment.model.weights, global_, engine_->head_name());
     global_ = loaded.state.to(engine_->device());
     weight_source_ = std::move(loaded.source);

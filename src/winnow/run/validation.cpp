@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <thread>
 
@@ -96,6 +97,11 @@ std::vector<std::int64_t> match_classes(const std::vector<std::string>& folders,
 void read_folder(const ValidationOptions& options, DataSet& data) {
   if (data.height() != data.width()) {
     throw Error(ErrorKind::data, "validation.source = \"folder\" needs square images");
+  }
+  if (!std::filesystem::is_directory(options.path)) {
+    throw Error(ErrorKind::data,
+                fmt::format("validation.path = \"{}\": no such folder", options.path),
+                "put it there or into data/, with a folder of images for each class");
   }
   const ImageSplit found = scan_image_folder(options.path, 0);
   std::vector<ImageEntry> entries = found.train;

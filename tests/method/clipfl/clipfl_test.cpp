@@ -448,7 +448,7 @@ TEST(ClipFL, HasThePapersDefaults) {
   const std::unique_ptr<Method> method = info.make();
   Params params;
   method->declare(params);
-  EXPECT_EQ(params.values(), (Json{{"base", {{"name", "fedavg"}}},
+  EXPECT_EQ(params.values(), (Json{{"base", {{"name", "fedavg"}, {"weighting", "samples"}}},
                                    {"pre_rounds", 80},
                                    {"keep", 5},
                                    {"prune", 0.5},

@@ -66,6 +66,34 @@ TEST(FedAvg, AveragesByTheNumberOfSamples) {
   EXPECT_FALSE(federation.notes.contains("rejected"));
 }
 
+TEST(FedAvg, CanWeighAllClientsTheSame) {
+  Federation federation(state_of({9, 9}, {9}, {9}),
+                        {{state_of({1, 0}, {0}, {10}), 100}, {state_of({3, 8}, {4}, {12}), 300}});
+  Params params;
+  federation.method.declare(params);
+  params.read({{"weighting", "equal"}}, "method");
+  federation.play();
+  EXPECT_EQ(values_of(federation.global), (std::vector<float>{2.0F, 4.0F, 2.0F, 11.0F}));
+}
+
+// A wrapper's factor is no count of samples: it still weighs.
+TEST(FedAvg, WeighsByAWrappersFactorEitherWay) {
+  for (const auto& [weighting, expected] : {std::pair{"samples", 2.5F}, {"equal", 1.5F}}) {
+    FedAvg method;
+    Params params;
+    method.declare(params);
+    params.read({{"weighting", weighting}}, "method");
+    method.begin(state_of({0}));
+    const auto upload = [](float value, double samples, double factor) {
+      const Message reply = Message("train_done").set("model", state_of({value}));
+      return Upload{.client = 0, .reply = reply, .samples = samples, .factor = factor};
+    };
+    method.add(upload(1, 10, 0.75));
+    method.add(upload(3, 90, 0.25));
+    EXPECT_FLOAT_EQ(values_of(method.finish()).front(), expected) << weighting;
+  }
+}
+
 TEST(FedAvg, SendsTheGlobalModelAndTheRound) {
   Federation federation(state_of({1, 2, 3}, {4}, {5}),
                         {{state_of({0, 0, 0}, {0}, {0}), 2}, {state_of({0, 0, 0}, {0}, {0}), 8}});

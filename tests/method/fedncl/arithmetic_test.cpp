@@ -33,6 +33,7 @@ Participants worked_participants() {
   for (std::size_t client = 0; client < 4; ++client) {
     participants.divergences.push_back(divergences_of(client));
   }
+  participants.samples = {100, 200, 300, 400};
   participants.flagged = flag(participants.scores, 1.0, true);
   return participants;
 }
@@ -189,7 +190,8 @@ TEST(FedNclWeights, OfEverySlotSumToOne) {  // N3
                        {"fc.weight", {2, 2}},
                        {"conv.count", {}, SlotKind::counter}});
   for (const WeightRule rule :
-       {WeightRule::layerwise, WeightRule::whole_model, WeightRule::classifier_only}) {
+       {WeightRule::layerwise, WeightRule::whole_model, WeightRule::classifier_only,
+        WeightRule::equal, WeightRule::samples}) {
     for (const double tau : {1.0, 10.0, 50.0}) {
       for (const auto& row : slot_weights(rule, layout, worked_participants(), tau)) {
         EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1.0, 1e-15);

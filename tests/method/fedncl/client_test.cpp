@@ -35,7 +35,8 @@ struct Client {
                                           .set("correct", std::uint8_t{correct}),
                                       context);
     EXPECT_NO_THROW(check(reply, FedNCL().schemas()));
-    EXPECT_TRUE(memory.empty()) << "nothing lasts";
+    EXPECT_FALSE(memory.labels.has_value()) << "no correction lasts";
+    EXPECT_TRUE(memory.archive.values.empty() && memory.archive.tensors.empty());
     return reply;
   }
   TrainOutcome train_on(const State& model, std::int64_t label, std::int64_t round = 3) {
@@ -80,6 +81,36 @@ TEST(FedNclClient, StartsEveryCorrectionFromTheGivenLabels) {  // N7
             hash(client.train_on(unsure, 2, 4).state));
   EXPECT_EQ(client.held.given, Labels(12, 2));
   EXPECT_FALSE(client.memory.labels.has_value());
+}
+
+TEST(FedNclClient, RemembersWhatItLastCorrectedForTheRunToJudge) {
+  Client client(12);
+  client.handle(client.sure({0.95, 0.03, 0.02}), false);
+  EXPECT_TRUE(client.memory.empty()) << "nothing was corrected";
+  client.handle(client.sure({0.95, 0.03, 0.02}), true);
+  EXPECT_EQ(client.memory.last_labels, Labels(12, 0));
+  client.handle(client.sure({0.3, 0.4, 0.3}), true);
+  EXPECT_EQ(client.memory.last_labels, Labels(12, 2)) << "the given ones again";
+}
+
+TEST(FedNclClient, CanBePulledTowardsTheReceivedModel) {
+  Client client(12);
+  FedNCL method;
+  Params params;
+  method.declare(params);
+  params.read({{"mu", 0.5}}, "method");
+  ClientContext context(7, client.held, client.memory, client.lane, client.options, 5);
+  const State start = client.sure({0.95, 0.03, 0.02});
+  const Message reply = method.client_side()->handle(Message("train")
+                                                         .set("round", std::uint32_t{3})
+                                                         .set("model", start)
+                                                         .set("correct", std::uint8_t{0}),
+                                                     context);
+  const LocalSet set{client.held.samples, client.held.given};
+  EXPECT_EQ(
+      hash(reply.get<State>("model")),
+      hash(client.lane.train(start, set, client.options, {.proximal = 0.5}, {5, 3, 7}).state));
+  EXPECT_NE(hash(reply.get<State>("model")), hash(client.train_on(start, 2).state));
 }
 
 TEST(FedNclClient, ReportsTheMeanLossOfTheStepsWithTheLabelsInUse) {

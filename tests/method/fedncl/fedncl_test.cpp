@@ -104,6 +104,20 @@ TEST(FedNclServer, ClassifierOnlyAveragesTheBodyEqually) {
                  {0.335127, 0.304661, 0.352765, 0.007447});
 }
 
+// Detection and correction beside a plain mean, an ablation of the release.
+TEST(FedNclServer, APlainMeanLeavesFlagsWithoutWeight) {
+  Federation equal = worked_federation({{"aggregation", "equal"}});
+  equal.play(0);
+  expect_weights(equal.global, {0.25, 0.25, 0.25, 0.25}, {0.25, 0.25, 0.25, 0.25});
+  EXPECT_EQ(equal.notes["flagged_clients"], Json::array({3}));
+
+  Federation samples = worked_federation({{"aggregation", "samples"}});
+  samples.replies[0].samples = 500;
+  samples.play(0);
+  expect_weights(samples.global, {0.625, 0.125, 0.125, 0.125}, {0.625, 0.125, 0.125, 0.125});
+  EXPECT_EQ(samples.notes["flagged_clients"], Json::array({3}));
+}
+
 TEST(FedNclServer, LiteralCounterMakesTheCounterALayer) {
   Federation federation = worked_federation({{"literal_counter", true}});
   federation.play(0);
@@ -239,7 +253,7 @@ TEST(FedNclParameters, HaveTheDocumentedDefaults) {
                       {"penalty_early", 10.0},      {"penalty_late", 50.0},
                       {"correction", true},         {"candidate_share", 0.5},
                       {"candidates", "absolute"},   {"min_participations", 3},
-                      {"confidence", 0.9}};
+                      {"confidence", 0.9},          {"mu", 0.0}};
   EXPECT_EQ(params.values(), expected);
   for (const Param& param : params.all()) {
     EXPECT_FALSE(param.source().empty()) << param.name();

@@ -283,6 +283,27 @@ TEST(FedNS, AggregatesAClientWithoutAFiniteScoreAsNoisy) {
   EXPECT_NEAR(federation.values()[1], 0.25, 1e-6);
 }
 
+// A client with one batch has one norm and no variance; 0 would be the lowest score of all.
+TEST(FedNS, AVarianceOfOneNormIsNoScore) {
+  const std::vector<Client> clients = units({3, 1, 0, 3.1, 1.1, 0}, {17, 40, 16, 40, 40, 3});
+  Federation federation(clients, {{"score_stat", "var"}});
+  federation.play(0);
+  EXPECT_EQ(federation.notes["too_small"], (Json{2, 5}));
+  EXPECT_EQ(federation.notes["clean"], 4);
+  EXPECT_EQ(federation.notes["noisy"], 2);
+  EXPECT_EQ(*federation.method->findings().flagged, (Clients{1, 4}));
+  EXPECT_FALSE(federation.method->findings().scores.at("gradient_norm").contains(2));
+  Archive archive;
+  federation.method->save(archive);
+  Federation resumed(clients, {{"score_stat", "var"}});
+  resumed.method->load(archive);
+  resumed.play(1);
+  EXPECT_EQ(resumed.kinds().at(2), "train") << "it does not hold the table open";
+  Federation mean(clients, kDefaults);
+  mean.play(0);
+  EXPECT_FALSE(mean.notes.contains("too_small")) << "one norm has a mean";
+}
+
 TEST(FedNS, AModelThatIsNotFiniteBringsNoScore) {
   std::vector<Client> clients = units({3, 1, 3.2, 1.1, 1.2});
   clients[1].model.flat.fill_(std::numeric_limits<float>::infinity());
@@ -496,6 +517,18 @@ TEST(FedNSOracle, KnowsTheFlagsAndNeverScores) {
   EXPECT_FALSE(federation.notes.contains("scoring"));
 }
 
+// As many participations as the method it bounds.
+TEST(FedNSOracle, HasTheFirstRoundOfFedNS) {
+  for (const auto& [first, expected] : {std::pair{1.0, 20U}, {0.5, 10U}}) {
+    Federation federation(units(five_clean_of_twenty()), {{"first_round_fraction", first}}, 0.2,
+                          Flags::truth);
+    federation.play(0);
+    EXPECT_EQ(federation.fleet.asked.size(), expected);
+    federation.play(1);
+    EXPECT_EQ(federation.fleet.asked.size(), 4U);
+  }
+}
+
 TEST(FedNSOracle, SaysThatItUsesGroundTruth) {
   const MethodInfo info = fedns_oracle_flags_info();
   EXPECT_EQ(info.truth, Truth::clients);
@@ -513,11 +546,11 @@ TEST(FedNS, HasTheDocumentedDefaults) {
   Params params;
   method.declare(params);
   EXPECT_EQ(params.values().dump(),
-            R"({"base":{"name":"fedavg"},"alpha":2.0,"beta":0.3,"use_counts":true,)"
-            R"("renormalise":true,"trim_literal":false,"score_batch":16,"score_norm":1,)"
+            R"({"base":{"name":"fedavg","weighting":"samples"},"alpha":2.0,"beta":0.3,)"
+            R"("use_counts":true,"renormalise":true,"trim_literal":false,)"
+            R"("first_round_fraction":1.0,"score_batch":16,"score_norm":1,)"
             R"("score_loss":"uniform","score_temperature":1.0,"score_stat":"mean",)"
-            R"("score_bn":"train_restore","score_layer":"","first_round_fraction":1.0,)"
-            R"("refresh":true,"debug_density":false})");
+            R"("score_bn":"train_restore","score_layer":"","refresh":true,"debug_density":false})");
 }
 
 TEST(FedNS, RefusesWhatMakesNoSense) {
@@ -559,8 +592,8 @@ TEST(FedNS, RefusesABaseThatCannotUseTheModelsOfARound) {
             "which leaves none | raise federation.fraction or lower trim");
   EXPECT_EQ(refusal(1.0, true, {.clients = 6, .fraction = 1.0}), "no error")
       << "the literal reading does not trim";
-  EXPECT_NO_THROW(fedns({{"base", half}}, Flags::truth)->check({.clients = 6, .fraction = 0.5}))
-      << "it has no scoring round";
+  EXPECT_NO_THROW(fedns({{"base", half}, {"first_round_fraction", 0.5}}, Flags::truth)
+                      ->check({.clients = 6, .fraction = 0.5}));
 }
 
 TEST(FedNS, ChecksTheLayerAndTheLiteralTrim) {

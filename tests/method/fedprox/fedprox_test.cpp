@@ -47,6 +47,16 @@ TEST(FedProx, WithMuZeroIsFedAvgBitForBit) {
   EXPECT_NE(hash(plain[0]), hash(plain[1]));
 }
 
+TEST(FedProx, WeighsClientsAsFedAvgDoes) {
+  FedAvg fedavg;
+  Params params;
+  fedavg.declare(params);
+  params.read({{"weighting", "equal"}}, "method");
+  const State plain = models_of(fedavg, 1).back();
+  EXPECT_EQ(hash(models_of(*fedprox({{"mu", 0}, {"weighting", "equal"}}), 1).back()), hash(plain));
+  EXPECT_NE(hash(models_of(*fedprox({{"mu", 0}}), 1).back()), hash(plain));
+}
+
 TEST(FedProx, HoldsTheModelNearerToTheStart) {
   FedAvg fedavg;
   const std::vector<State> plain = models_of(fedavg, 1);

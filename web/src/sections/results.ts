@@ -19,6 +19,7 @@ const kMeasures: Measure[] = [
   { title: "Best", value: (run) => accuracies(run)?.best },
   { title: "Flag precision", value: (run) => run.summary?.detection?.precision, applies: detects },
   { title: "Flag recall", value: (run) => run.summary?.detection?.recall, applies: detects },
+  { title: "Detection accuracy", value: (run) => run.summary?.detection?.accuracy, applies: detects },
   {
     title: "Wrong labels repaired",
     value: repaired,

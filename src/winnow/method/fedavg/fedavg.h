@@ -1,11 +1,20 @@
 // FedAvg (spec: baselines 1): uniform selection, plain local training, average weighted by samples.
 #pragma once
 
+#include <string>
+
 #include "winnow/method/base_method.h"
 
 namespace winnow {
 
-class FedAvg : public BaseMethod {};
+class FedAvg : public BaseMethod {
+ public:
+  void declare(Params& params) override;
+  void add(const Upload& upload) override;
+
+ private:
+  std::string weighting_ = "samples";
+};
 
 MethodInfo fedavg_info();
 

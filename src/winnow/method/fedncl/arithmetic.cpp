@@ -18,6 +18,13 @@ double sum(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
+std::vector<double> shares(std::span<const double> values) {
+  const double total = sum(values);
+  std::vector<double> shares(values.size());
+  std::ranges::transform(values, shares.begin(), [total](double value) { return value / total; });
+  return shares;
+}
+
 std::vector<double> equal_weights(std::size_t count) {
   return std::vector<double>(count, 1.0 / static_cast<double>(count));
 }
@@ -157,7 +164,10 @@ std::vector<std::vector<double>> slot_weights(WeightRule rule, const Layout& lay
   for (std::size_t entry = 0; entry < entries; ++entry) {
     if (rule == WeightRule::whole_model) {
       weights[entry] = inverse_weights(participants.scores);
-    } else if (rule == WeightRule::layerwise || classifier[entry]) {
+    } else if (rule == WeightRule::samples) {
+      weights[entry] = shares(participants.samples);
+    } else if (rule == WeightRule::layerwise ||
+               (rule == WeightRule::classifier_only && classifier[entry])) {
       weights[entry] = entry_weights(participants, entry, penalty);
     }
   }

@@ -26,6 +26,8 @@ enum class WeightRule {
   layerwise,        // every entry by its own inverse divergence
   whole_model,      // all entries by 1 / Q
   classifier_only,  // layerwise in the classifier, equal elsewhere
+  equal,            // all entries alike: flags weigh nothing
+  samples,          // all entries by the client's samples: flags weigh nothing
 };
 
 // ||global - model||_2 + 1 of every entry in the order of the layout's slots. Parameters and
@@ -54,6 +56,7 @@ std::vector<double> inverse_weights(std::span<const double> values);
 struct Participants {
   std::vector<std::vector<double>> divergences;  // by client, then entry
   std::vector<double> scores;                    // Q
+  std::vector<double> samples;                   // n
   std::vector<bool> flagged;
 };
 

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <utility>
+
 #include "winnow/method/fedncl/arithmetic.h"
 
 namespace winnow::fedncl {
@@ -29,12 +31,15 @@ Message CorrectingClient::handle(const Message& task, ClientContext& context) co
     corrected = corrected_labels(received, confidence_, context);
     set.labels = corrected;
   }
-  TrainOutcome outcome = context.train(received, set, round, {});
+  TrainOutcome outcome = context.train(received, set, round, rule_);
   double loss = outcome.step_loss;
   if (loss_ == LossRule::eval_final) {
     Lane& lane = context.lane();
     lane.load(outcome.state);
     loss = lane.score(lane.feed(), set, context.options().eval_batch).mean_loss();
+  }
+  if (!corrected.empty()) {
+    context.memory().last_labels = std::move(corrected);
   }
   return Message("train_done")
       .set("model", std::move(outcome.state))

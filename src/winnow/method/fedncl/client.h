@@ -11,16 +11,19 @@ enum class LossRule {
   eval_final,     // cross-entropy of the trained model over the local samples, in eval mode
 };
 
-// Answers "train". Keeps nothing: a correction always starts from the given labels.
+// Answers "train". A correction always starts from the given labels; what it led to is remembered
+// for the run to judge, and never read here.
 class CorrectingClient final : public ClientSide {
  public:
-  CorrectingClient(LossRule loss, double confidence) : loss_(loss), confidence_(confidence) {}
+  CorrectingClient(LossRule loss, double confidence, const LocalRule& rule = {})
+      : loss_(loss), confidence_(confidence), rule_(rule) {}
 
   Message handle(const Message& task, ClientContext& context) const override;
 
  private:
   LossRule loss_;
   double confidence_;
+  LocalRule rule_;
 };
 
 }  // namespace winnow::fedncl

@@ -34,7 +34,9 @@ const Names<ReliabilityRule>& score_rules() {
 const Names<WeightRule>& weight_rules() {
   static const Names<WeightRule> rules{{"layerwise", WeightRule::layerwise},
                                        {"whole_model", WeightRule::whole_model},
-                                       {"classifier_only", WeightRule::classifier_only}};
+                                       {"classifier_only", WeightRule::classifier_only},
+                                       {"equal", WeightRule::equal},
+                                       {"samples", WeightRule::samples}};
   return rules;
 }
 
@@ -78,9 +80,13 @@ void FedNCL::declare(Params& params) {
       .source("released code; eval_final: the paper's appendix");
   params.add("literal_counter", literal_counter_, "count batch counters as layers too")
       .source("the released code does");
-  params.add("aggregation", aggregation_, "what the inverse divergences weigh")
+  params
+      .add(
+          "aggregation", aggregation_,
+          "what the inverse divergences weigh; equal and samples: a plain mean, which flags do not "
+          "touch")
       .choices(names_of(weight_rules()))
-      .source("released code");
+      .source("released code, which has all but samples");
   params.add("penalty", penalty_, "penalise flagged clients; false is the ablation tau = 1")
       .source("released code");
   params.add("penalty_early", penalty_early_, "lower clip bound of tau = round / penalty_early")
@@ -105,6 +111,9 @@ void FedNCL::declare(Params& params) {
   params.add("confidence", confidence_, "eta: softmax from which the global model is believed")
       .range(0, 1)
       .source("released code");
+  params.add("mu", mu_, "strength of the clients' pull towards the received model; 0 is none")
+      .at_least(0)
+      .source("an option of the released code, which has 0.01");
 }
 
 void FedNCL::check(const Setting& /*setting*/) const {
@@ -117,7 +126,8 @@ void FedNCL::check(const Setting& /*setting*/) const {
 }
 
 std::unique_ptr<ClientSide> FedNCL::client_side() const {
-  return std::make_unique<fedncl::CorrectingClient>(rule_named(loss_rules(), loss_), confidence_);
+  return std::make_unique<fedncl::CorrectingClient>(rule_named(loss_rules(), loss_), confidence_,
+                                                    LocalRule{.proximal = mu_});
 }
 
 std::vector<Schema> FedNCL::schemas() const {
@@ -145,6 +155,7 @@ FedNCL::Round FedNCL::ask(std::int64_t round, const std::vector<std::int64_t>& c
     State model;
     std::vector<double> divergences;
     double score = 0.0;
+    double samples = 0.0;
   };
   std::map<std::int64_t, Usable> usable;
   std::vector<std::int64_t> rejected;
@@ -157,7 +168,7 @@ FedNCL::Round FedNCL::ask(std::int64_t round, const std::vector<std::int64_t>& c
       std::vector<double> divergences = fedncl::divergences(server.global, model, literal_counter_);
       const double score = fedncl::reliability(rule, divergences, loss, samples);
       if (std::isfinite(score)) {
-        usable[client] = {model, std::move(divergences), score};
+        usable[client] = {model, std::move(divergences), score, samples};
         return;
       }
     }
@@ -170,6 +181,7 @@ FedNCL::Round FedNCL::ask(std::int64_t round, const std::vector<std::int64_t>& c
     played.models.push_back(std::move(reply.model));
     played.participants.divergences.push_back(std::move(reply.divergences));
     played.participants.scores.push_back(reply.score);
+    played.participants.samples.push_back(reply.samples);
   }
   return played;
 }

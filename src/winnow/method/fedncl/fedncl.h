@@ -74,6 +74,7 @@ class FedNCL final : public Method {
   std::string candidates_ = "absolute";
   std::int64_t min_participations_ = 3;
   double confidence_ = 0.9;
+  double mu_ = 0.0;
 
   std::map<std::int64_t, History> history_;
   std::set<std::int64_t> correcting_;

@@ -59,6 +59,9 @@ void FedNS::declare(Params& params) {
       .add("trim_literal", trim_literal_,
            "base trimmed_mean only: the mean weighted by factors, untrimmed")
       .source("spec: input-noise 1.4; true is the code");
+  params.add("first_round_fraction", first_round_fraction_, "share of the clients in round 0")
+      .range(0, 1)
+      .source("paper");
   if (flags_ == Flags::scores) {
     declare_score(params);
   }
@@ -89,9 +92,6 @@ void FedNS::declare_score(Params& params) {
       .source("spec: input-noise 1.2; train_update is the code");
   params.add("score_layer", rule_.layer, "weight tensor to measure; empty is the head's")
       .source("paper");
-  params.add("first_round_fraction", first_round_fraction_, "share of the clients in round 0")
-      .range(0, 1)
-      .source("paper");
   params.add("refresh", refresh_, "while scores are missing, all participants score again")
       .source("spec: input-noise 1.5");
   params.add("debug_density", debug_density_, "send all norms and put them into the events")
@@ -116,13 +116,11 @@ void FedNS::check_base(const Setting& setting) const {
     return;  // the base's rule is never used
   }
   base_->check(setting);
-  if (flags_ == Flags::scores) {
-    base_->check_models({.models = participants(first_round_fraction_, setting.clients),
-                         .said = fmt::format("method.first_round_fraction = {} of {} clients",
-                                             first_round_fraction_, setting.clients),
-                         .who = fmt::format("base {}", base_.name()),
-                         .cure = "change method.first_round_fraction"});
-  }
+  base_->check_models({.models = participants(first_round_fraction_, setting.clients),
+                       .said = fmt::format("method.first_round_fraction = {} of {} clients",
+                                           first_round_fraction_, setting.clients),
+                       .who = fmt::format("base {}", base_.name()),
+                       .cure = "change method.first_round_fraction"});
 }
 
 void FedNS::check(const Setting& setting) const {
@@ -172,16 +170,15 @@ std::set<std::int64_t> FedNS::scorers(const std::vector<std::int64_t>& chosen) c
     return scorers;
   }
   std::ranges::copy_if(chosen, std::inserter(scorers, scorers.end()), [this](std::int64_t client) {
-    return refresh_ || !scores_.contains(client);
+    return refresh_ || !(scores_.contains(client) || too_small_.contains(client));
   });
   return scorers;
 }
 
 void FedNS::play(std::int64_t round, Server& server) {
   const Setting& setting = server.setting;
-  const bool first = round == 0 && flags_ == Flags::scores;
   const std::vector<std::int64_t> pool = selectable_clients(server.fleet);
-  const std::int64_t count = participants(first ? first_round_fraction_ : setting.fraction,
+  const std::int64_t count = participants(round == 0 ? first_round_fraction_ : setting.fraction,
                                           static_cast<std::int64_t>(pool.size()));
   const std::vector<std::int64_t> chosen = base_->select(pool, count, round, server);
   if (flags_ == Flags::truth) {
@@ -217,17 +214,24 @@ void FedNS::note_score(const Upload& upload, Json& notes) {
   if (!upload.reply.has("score")) {
     return;
   }
-  const double score = upload.reply.get<double>("score");
-  scores_[upload.client] = std::isfinite(score) ? std::optional(score) : std::nullopt;
   if (debug_density_) {
     notes["norms"].push_back(
         {{"client", upload.client}, {"norms", upload.reply.get<std::vector<double>>("norms")}});
   }
+  // One norm has no variance. A score of 0 would be the lowest of all, which is noisy.
+  if (rule_.statistic == "var" && upload.samples <= static_cast<double>(rule_.batch)) {
+    too_small_.insert(upload.client);
+    notes["too_small"].push_back(upload.client);
+    return;
+  }
+  const double score = upload.reply.get<double>("score");
+  scores_[upload.client] = std::isfinite(score) ? std::optional(score) : std::nullopt;
 }
 
 void FedNS::update_flags(const std::vector<std::int64_t>& pool, Json& notes) {
-  open_ =
-      !std::ranges::all_of(pool, [this](std::int64_t client) { return scores_.contains(client); });
+  open_ = !std::ranges::all_of(pool, [this](std::int64_t client) {
+    return scores_.contains(client) || too_small_.contains(client);
+  });
   if (open_ && scores_.size() < kFewestScores) {
     notes["warning"] = fmt::format("{} scores so far: all clients count as clean", scores_.size());
     return;
@@ -235,7 +239,7 @@ void FedNS::update_flags(const std::vector<std::int64_t>& pool, Json& notes) {
   Sifting sifting = sift(scores_);
   noisy_ = std::move(sifting.noisy);
   sifted_ = true;
-  notes["clean"] = scores_.size() - noisy_.size();
+  notes["clean"] = scores_.size() + too_small_.size() - noisy_.size();
   notes["noisy"] = noisy_.size();
   if (sifting.gap) {
     notes["gap"] = *sifting.gap;
@@ -295,6 +299,7 @@ Findings FedNS::findings() const {
 void FedNS::save(Archive& archive) const {
   base_.save(archive);
   archive.values["scores"] = save_by_client(scores_);
+  archive.values["too_small"] = too_small_;
   archive.values["noisy"] = noisy_;
   archive.values["open"] = open_;
   archive.values["sifted"] = sifted_;
@@ -303,6 +308,7 @@ void FedNS::save(Archive& archive) const {
 void FedNS::load(const Archive& archive) {
   base_.load(archive);
   scores_ = read_known_numbers(archive.find("scores"), archive.bounds);
+  too_small_ = read_clients(archive.find("too_small"), archive.bounds);
   noisy_ = read_clients(archive.find("noisy"), archive.bounds);
   const auto open = archive.find("open");
   open_ = open ? open->truth() : true;

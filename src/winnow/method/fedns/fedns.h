@@ -67,6 +67,7 @@ class FedNS final : public Method {
 
   // Between rounds.
   ScoreTable scores_;
+  std::set<std::int64_t> too_small_;  // clients with one batch, where a variance is asked for
   std::set<std::int64_t> noisy_;
   bool open_ = true;
   bool sifted_ = false;  // the flags are a finding

@@ -6,6 +6,7 @@ void FedProx::declare(Params& params) {
   params.add("mu", mu_, "strength of the pull towards the received model; 0 is FedAvg")
       .at_least(0)
       .source("0.01 of Fed-NCL's code; FedCorr uses 1, FedNS 0.1, ClipFL 0.001");
+  FedAvg::declare(params);
 }
 
 MethodInfo fedprox_info() {

@@ -2,11 +2,11 @@
 // (mu/2) ||w - w_received||^2 over the trained parameters.
 #pragma once
 
-#include "winnow/method/base_method.h"
+#include "winnow/method/fedavg/fedavg.h"
 
 namespace winnow {
 
-class FedProx : public BaseMethod {
+class FedProx : public FedAvg {
  public:
   explicit FedProx(double mu = 0.01) : mu_(mu) {}
 
