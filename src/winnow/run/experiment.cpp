@@ -189,6 +189,8 @@ Params declare_top_level(Experiment& experiment) {
       .range(1, 1e9);
   params.add("checkpoint_every", experiment.checkpoint_every, "rounds between checkpoints")
       .range(1, 1e9);
+  params.add("local_accuracy", experiment.local_accuracy,
+             "keep every client's last model and measure it on the test set when the run ends");
   return params;
 }
 
@@ -264,7 +266,11 @@ Json Experiment::resolved() const {
 }
 
 std::string Experiment::hash() const {
-  return sha256_hex(resolved().dump());
+  Json tree = resolved();
+  if (!local_accuracy) {
+    tree.erase("local_accuracy");  // runs that were begun before the key was there go on
+  }
+  return sha256_hex(tree.dump());
 }
 
 Override parse_override(const std::string& text) {

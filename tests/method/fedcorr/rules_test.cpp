@@ -180,7 +180,7 @@ TEST(FedCorrRelabel, GivesTheWorkedNumbers) {
   const Mixture mixture = gmm2(kWorkedLosses);
   EXPECT_NEAR(mixture.means[0], 1.50166667, 1e-6);
   EXPECT_NEAR(mixture.means[1], 2.39250000, 1e-6);
-  const double estimate = estimate_noise(kWorkedLosses);
+  const double estimate = estimate_noise(suspects(kWorkedLosses));
   EXPECT_DOUBLE_EQ(estimate, 0.4);
   const std::int64_t count = relabel_count(10, estimate, 0.5);
   EXPECT_EQ(count, 2);
@@ -234,14 +234,14 @@ TEST(FedCorrRelabel, TakesTheLargestLossesTiesToTheFirst) {
 TEST(FedCorrRelabel, RanksByLossWhateverTheMixtureCallsNoisy) {
   const std::vector<double> losses{.49,  .50,  .51,  .50,  .49, .51, .50,  .495, .505, .50,
                                    .498, .502, .497, .503, .40, .80, 1.20, 1.60, 2.00};
-  EXPECT_DOUBLE_EQ(estimate_noise(losses), 5.0 / 19.0);
+  EXPECT_DOUBLE_EQ(estimate_noise(suspects(losses)), 5.0 / 19.0);
   EXPECT_THAT(largest(losses, relabel_count(19, 5.0 / 19.0, 1.0)), ElementsAre(18, 17, 16, 15, 2));
 }
 
 TEST(FedCorrRelabel, EqualOrNoLossesMeanNoNoise) {
   EXPECT_EQ(estimate_noise({}), 0.0);
-  EXPECT_EQ(estimate_noise(std::vector<double>{2.0}), 0.0);
-  EXPECT_EQ(estimate_noise(std::vector<double>(7, 1.5)), 0.0);
+  EXPECT_EQ(estimate_noise(suspects(std::vector<double>{2.0})), 0.0);
+  EXPECT_EQ(estimate_noise(suspects(std::vector<double>(7, 1.5))), 0.0);
 }
 
 // spec: label-noise A.7 #9

@@ -29,6 +29,14 @@ void remember_estimate(ClientMemory& memory, double estimate) {
   }
 }
 
+void remember_suspects(ClientMemory& memory, const std::vector<bool>& suspects) {
+  memory.archive.tensors.erase(kSuspected);
+  if (!suspects.empty()) {
+    const std::vector<std::int64_t> marks(suspects.begin(), suspects.end());
+    memory.archive.tensors[kSuspected] = at::tensor(marks, at::kLong);
+  }
+}
+
 std::vector<double> stored_losses(const ClientMemory& memory) {
   const auto found = memory.archive.tensors.find("losses");
   if (found == memory.archive.tensors.end()) {
@@ -67,6 +75,7 @@ Message Client::handle(const Message& task, ClientContext& context) const {
   }
   if (kind == "set_clean") {
     remember_estimate(context.memory(), 0.0);
+    remember_suspects(context.memory(), {});
     context.memory().archive.tensors.erase("losses");
     return Message("set_clean_done");
   }
@@ -120,7 +129,8 @@ double Client::score(const State& model, std::int64_t round, ClientContext& cont
 Message Client::correct(const Message& task, ClientContext& context) const {
   // Without losses of this iteration (its model was not finite) the estimate stays as it was.
   const std::vector<double> losses = stored_losses(context.memory());
-  const double estimate = losses.empty() ? estimate_in(context.memory()) : estimate_noise(losses);
+  const std::vector<bool> split = suspects(losses);
+  const double estimate = losses.empty() ? estimate_in(context.memory()) : estimate_noise(split);
   const std::int64_t count =
       relabel_count(static_cast<std::int64_t>(losses.size()), estimate, options_.relabel_ratio);
   std::int64_t changed = 0;
@@ -130,6 +140,7 @@ Message Client::correct(const Message& task, ClientContext& context) const {
         predict(task.get<State>("model"), "fedcorr relabel", round_of(task), context), options_);
   }
   remember_estimate(context.memory(), estimate);
+  remember_suspects(context.memory(), split);
   context.memory().archive.tensors.erase("losses");
   return Message("correct1_done")
       .set("muhat", estimate)

@@ -226,13 +226,15 @@ at::Tensor sample_losses(const at::Tensor& logits, const at::Tensor& labels,
   return options.loss == "ce" ? losses(logits, labels) : double_softmax_losses(logits, labels);
 }
 
-double estimate_noise(std::span<const double> losses) {
-  if (losses.empty()) {
-    return 0.0;
-  }
+std::vector<bool> suspects(std::span<const double> losses) {
   const Mixture mixture = gmm2(losses);
-  return static_cast<double>(std::ranges::count(mixture.labels, 1)) /
-         static_cast<double>(losses.size());
+  return {mixture.labels.begin(), mixture.labels.end()};
+}
+
+double estimate_noise(const std::vector<bool>& suspects) {
+  return suspects.empty() ? 0.0
+                          : static_cast<double>(std::ranges::count(suspects, true)) /
+                                static_cast<double>(suspects.size());
 }
 
 std::int64_t relabel_count(std::int64_t samples, double estimate, double ratio) {

@@ -103,8 +103,11 @@ LocalRule stage1_rule(const Options& options, double estimate);
 at::Tensor sample_losses(const at::Tensor& logits, const at::Tensor& labels,
                          const Options& options);
 
-// The share of samples whose loss lies in the mixture component with the larger mean.
-double estimate_noise(std::span<const double> losses);
+// The samples whose loss lies in the mixture component with the larger mean.
+std::vector<bool> suspects(std::span<const double> losses);
+
+// Their share; 0 of no samples.
+double estimate_noise(const std::vector<bool>& suspects);
 
 // floor(samples * estimate * ratio + 1e-9): how many samples a client may relabel in stage 1.
 std::int64_t relabel_count(std::int64_t samples, double estimate, double ratio);
