@@ -6,6 +6,7 @@
 #include "json_mutator.h"
 #include "target.h"
 #include "winnow/base/files.h"
+#include "winnow/report/figures.h"
 #include "winnow/report/page.h"
 #include "winnow/report/table.h"
 #include "winnow/run/find_runs.h"
@@ -98,7 +99,9 @@ lid_neighbours = 5
 void report(const std::filesystem::path& directory) {
   ReportReader reader({directory.string()});
   reader.stamp();
-  render_page(reader.read());
+  const Json data = reader.read();
+  render_page(data);
+  report_files(data);
 }
 
 // As the table command does it.
