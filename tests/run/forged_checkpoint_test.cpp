@@ -73,7 +73,8 @@ class Victim {
       session_.play();
     }
     make_summary(session_);
-    judge_clients(session_.world(), session_.findings(), session_.engine().memories());
+    judge_clients(session_.world(), session_.findings(), session_.details(),
+                  session_.engine().memories());
   }
   std::string fate() {
     return error_text([this] { go_on(); });

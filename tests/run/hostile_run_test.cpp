@@ -324,10 +324,10 @@ TEST(HostileData, ManyClassesMakeNoTableOfAllPairs) {
   World world{tiny_data(8, 4), {}, Ledger(1, 8, 2)};
   world.data.classes = kMostClasses;
   world.clients = deal(world.data, {4, 4});
-  const Json json = judge_clients(world, {}, {});
+  const Json json = judge_clients(world, {}, {}, {});
   EXPECT_FALSE(json.contains("confusion"));
   world.data.classes = kMostConfusionClasses;
-  EXPECT_TRUE(judge_clients(world, {}, {}).contains("confusion"));
+  EXPECT_TRUE(judge_clients(world, {}, {}, {}).contains("confusion"));
 }
 
 TEST(DirectoryLocks, KeepASecondOneOut) {

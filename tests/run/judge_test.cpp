@@ -1,5 +1,6 @@
 #include "winnow/run/judge.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "run/small_run.h"
@@ -41,7 +42,7 @@ TEST(Judge, JudgesNothingWhereTheTruthIsUnknown) {
   memories[1].selected = std::vector<bool>{true, true, true, false};
   EXPECT_EQ(judge(world, findings, memories), Json({{"truth_unknown", true}}));
   EXPECT_EQ(judge_selection(world, memories, {0, 1}), std::nullopt);
-  const Json claims = judge_clients(world, findings, memories);
+  const Json claims = judge_clients(world, findings, {}, memories);
   EXPECT_EQ(claims, Json::parse(R"({"flagged": [1], "noise_levels": {"1": {"estimated": 0.5}},
       "scores": {"lid": {"by_client": {"0": 1.0, "1": 2.0}}}})"));
 }
@@ -107,7 +108,7 @@ TEST(Judge, TellsWhatIsKnownOfEveryClient) {
   findings.scores["lid"] = {{0, 1.0}, {1, 2.0}};
   Memories memories;
   memories[1].labels = Labels{0, 1, 2, 2};  // one of two repaired
-  const Json json = judge_clients(world, findings, memories);
+  const Json json = judge_clients(world, findings, {}, memories);
   EXPECT_EQ(json.at("flagged"), Json({1}));
   EXPECT_EQ(json.at("noise_levels"), Json({{"1", {{"estimated", 0.5}, {"real", 0.25}}}}));
   EXPECT_EQ(json.at("scores").at("lid").at("by_client").at("1"), 2.0);
@@ -119,12 +120,40 @@ TEST(Judge, TellsWhatIsKnownOfEveryClient) {
 }
 
 TEST(Judge, WithoutRepairThereIsNoAfter) {
-  const Json json = judge_clients(two_clients(), {}, {});
+  const Json json = judge_clients(two_clients(), {}, {}, {});
   EXPECT_FALSE(json.contains("flagged"));
   EXPECT_FALSE(json.contains("noise_levels"));
   EXPECT_FALSE(json.contains("scores"));
   EXPECT_TRUE(json.at("confusion").contains("before"));
   EXPECT_FALSE(json.at("confusion").contains("after"));
+}
+
+TEST(Judge, TellsHowRightTheLabelsAreAtATime) {
+  const World world = two_clients();
+  Memories before;
+  Memories now;
+  now[1].labels = Labels{0, 1, 2, 2};  // one of two repaired
+  // It suspected the two wrong ones of {1, 1, 2, 2} and a right one.
+  now[1].archive.tensors[kSuspected] = at::tensor(std::vector<std::int64_t>{1, 1, 0, 1}, at::kLong);
+  const Json json = judge_labels(world, before, now);
+  EXPECT_EQ(json.at("levels"), Json({{"0", 0.0}, {"1", 0.25}}));
+  EXPECT_EQ(json.at("splits"), Json({{"1", {2, 1, 0, 1}}})) << "against the labels of before";
+  EXPECT_EQ(json.at("confusions").at("1").at(0), Json({1, 0, 1}));
+  EXPECT_EQ(json.at("confusions").size(), 2U);
+  before[1].labels = Labels{0, 1, 2, 2};
+  EXPECT_EQ(judge_labels(world, before, now).at("splits"), Json({{"1", {1, 2, 0, 1}}}));
+}
+
+TEST(Judge, SeriesAreJudgedAsScoresAreAndLikenessIsRounded) {
+  const Json json =
+      judge_clients(two_clients(), {},
+                    {.series = {{"lid", {{{0, 1.0}, {1, 3.0}}, {{0, 2.0}, {1, 1.0}}}}},
+                     .likeness = Likeness{"logits", 2, {0, 1}, {{1.0, 0.123456}, {0.123456, 1.0}}}},
+                    {});
+  EXPECT_EQ(json.at("series").at("lid").at(0).at("roc_area"), 1.0);
+  EXPECT_EQ(json.at("series").at("lid").at(1).at("roc_area"), 0.0);
+  EXPECT_EQ(json.at("series").at("lid").at(1).at("by_client"), (Json{{"0", 2.0}, {"1", 1.0}}));
+  EXPECT_EQ(json.at("likeness").at("values"), Json({{1.0, 0.1235}, {0.1235, 1.0}}));
 }
 
 }  // namespace winnow::judge_test

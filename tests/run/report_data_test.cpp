@@ -6,6 +6,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "run/small_run.h"
 #include "winnow/run/runner.h"
 
@@ -143,6 +145,121 @@ TEST(ReportData, ErrorsNameTheFolderOrTheFile) {
                 HasSubstr((folder / "a" / name).string() + " is damaged"));
     write_file_whole(folder / "a" / name, kept);
   }
+}
+
+const std::vector<std::string> kFedCorr{"method.name=fedcorr", "method.iterations=2",
+                                        "method.finetune_rounds=1", "method.usual_rounds=1",
+                                        "method.lid_neighbours=5"};
+
+// The figures 3 and 6 to 8 of the FedCorr paper.
+TEST(ReportData, HasFedCorrsLidsAndItsLabelsAtThreeTimes) {
+  const TestFolder folder;
+  play(folder / "a", kFedCorr);
+  const Json data = read({(folder / "a").string()});
+  const Json& run = data.at("runs").at(0);
+  for (const char* name : {"lid", "lid_cumulative"}) {
+    const Json& times = run.at("findings").at("series").at(name);
+    ASSERT_EQ(times.size(), 2U);
+    EXPECT_EQ(times.at(0).at("by_client").size(), 4U);
+  }
+  EXPECT_EQ(run.at("findings").at("series").at("lid_cumulative").at(1).at("by_client"),
+            run.at("findings").at("scores").at("lid").at("by_client"));
+  const Json& labels = run.at("labels");
+  ASSERT_EQ(labels.size(), 3U);
+  EXPECT_EQ(labels.at(0).at("name"), "start");
+  EXPECT_EQ(labels.at(0).at("round"), 0);
+  EXPECT_EQ(labels.at(1).at("name"), "stage 1");
+  EXPECT_EQ(labels.at(1).at("round"), 8);
+  EXPECT_EQ(labels.at(2).at("name"), "stage 2");
+  const Json& clients = data.at("partitions").at(0).at("clients");
+  for (std::size_t client = 0; client < 4; ++client) {
+    EXPECT_EQ(labels.at(0).at("levels").at(std::to_string(client)),
+              clients.at(client).at("wrong_share"));
+  }
+  EXPECT_EQ(labels.at(0).at("splits").size(), 0U);
+  const Json& flagged = run.at("findings").at("flagged");
+  EXPECT_EQ(labels.at(1).at("splits").size(), flagged.size());
+  for (const auto& [client, counts] : labels.at(1).at("splits").items()) {
+    EXPECT_EQ(counts.size(), 4U);
+    EXPECT_EQ(counts.at(0).get<int>() + counts.at(1).get<int>() + counts.at(2).get<int>() +
+                  counts.at(3).get<int>(),
+              clients.at(std::stoul(client)).at("samples"));
+  }
+  EXPECT_EQ(labels.at(2).at("confusions").size(), 4U);
+}
+
+TEST(ReportData, LabelsOfAStoppedRunAreThoseOfAnUndisturbedOne) {
+  const TestFolder folder;
+  const Registry registry = builtin_methods();
+  const Experiment experiment = parse_experiment(small_tree(kFedCorr), registry);
+  play(folder / "a", kFedCorr);
+  std::atomic<bool> stop = false;
+  struct Stopper final : RunObserver {
+    explicit Stopper(std::atomic<bool>& its_flag) : flag(&its_flag) {}
+    void played(const Session& session, const Session::Played& /*played*/) override {
+      *flag = session.rounds_done() == 9;
+    }
+    std::atomic<bool>* flag;
+  } observer(stop);
+  EXPECT_TRUE(
+      start_run(experiment, registry, on_cpu(1), folder / "b", &stop, observer).interrupted);
+  RunObserver silent;
+  resume_run(folder / "b", registry, on_cpu(1), nullptr, silent);
+  const auto run = [&](const char* name) {
+    return read({(folder / name).string()}).at("runs").at(0);
+  };
+  EXPECT_EQ(run("a").at("labels"), run("b").at("labels"));
+  EXPECT_EQ(run("a").at("findings"), run("b").at("findings"));
+}
+
+TEST(ReportData, HasFedRNsLikenessAndFedNSsNorms) {
+  const TestFolder folder;
+  play(folder / "a", {"method.name=fedrn", "method.warmup=1", "federation.fraction=1.0"});
+  play(folder / "b", {"method.name=fedns", "method.debug_density=true"});
+  const Json data = read({(folder / "a").string(), (folder / "b").string()});
+  const Json& likeness = data.at("runs").at(0).at("findings").at("likeness");
+  EXPECT_EQ(likeness.at("clients"), Json({0, 1, 2, 3}));
+  EXPECT_EQ(likeness.at("values").at(2).at(2), 1.0);
+  const Json& norms = data.at("runs").at(1).at("norms");
+  EXPECT_EQ(norms.at("thinned"), false);
+  ASSERT_EQ(norms.at("by_client").size(), 4U);
+  EXPECT_EQ(norms.at("by_client").at("0").size(), 3U) << "40 samples in batches of 16";
+}
+
+// The figure 1 of the FedRN paper.
+TEST(ReportData, LocalModelsAreMeasuredWhenAskedForAndChangeNothing) {
+  const TestFolder folder;
+  play(folder / "a");
+  play(folder / "b", {"local_accuracy=true"});
+  const auto run = [&](const char* name) {
+    return read({(folder / name).string()}).at("runs").at(0);
+  };
+  EXPECT_EQ(run("a").at("summary").at("model_hash"), run("b").at("summary").at("model_hash"));
+  EXPECT_FALSE(run("a").at("findings").contains("scores"));
+  const Json scores = run("b").at("findings").at("scores");
+  for (const char* name : {"local_accuracy", "local_accuracy_own"}) {
+    EXPECT_GE(scores.at(name).at("by_client").size(), 2U);
+    for (const auto& [client, value] : scores.at(name).at("by_client").items()) {
+      EXPECT_GE(value.get<double>(), 0.0);
+      EXPECT_LE(value.get<double>(), 1.0);
+    }
+  }
+}
+
+TEST(ReportData, ALabelsEventThatIsNoneIsNamed) {
+  const TestFolder folder;
+  play(folder / "a");
+  const std::string events = read_file(folder / "a/events.jsonl");
+  const auto told = [&](const std::string& line) {
+    write_file_whole(folder / "a/events.jsonl", events + line + "\n");
+    return error_text([&] { read({(folder / "a").string()}); });
+  };
+  const std::string damaged = (folder / "a/events.jsonl").string() + " is damaged: ";
+  EXPECT_EQ(told(R"({"event": "labels", "name": "x", "round": 1, "levels": {"0": 2}})"),
+            damaged + "levels.0 = 2: expected 0 to 1");
+  EXPECT_EQ(told(R"({"event": "labels", "name": "x", "round": 1, "levels": {"0": 1},)"
+                 R"( "splits": {"0": [1, 2]}})"),
+            damaged + "splits.0: expected 4 counts");
 }
 
 }  // namespace winnow::report_data_test

@@ -218,14 +218,14 @@ Score LocalEngine::evaluate(const State& model) {
   return score({model}, test_).front();
 }
 
-std::map<std::int64_t, State> LocalEngine::own_models() const {
+std::map<std::int64_t, State> LocalEngine::models_kept_as(const std::string& name) const {
   std::map<std::int64_t, State> models;
   for (std::int64_t client = 0; client < size(); ++client) {
     const ClientMemory* memory = memory_of(client);
     if (memory == nullptr) {
       continue;
     }
-    const auto found = memory->archive.tensors.find(kOwnModel);
+    const auto found = memory->archive.tensors.find(name);
     if (found != memory->archive.tensors.end()) {
       models[client] = {layout_of(client), found->second.to(device())};
     }
@@ -278,6 +278,38 @@ Score LocalEngine::evaluate_ensemble() {
       scores.size(), work, [&](std::size_t item) { total += scores[item]; },
       static_cast<std::size_t>(choice_.lanes()));
   return total;
+}
+
+std::map<std::int64_t, std::vector<std::int64_t>> LocalEngine::right_by_class(
+    const std::string& name) {
+  const std::map<std::int64_t, State> models = models_kept_as(name);
+  std::vector<std::int64_t> clients;
+  for (const auto& [client, model] : models) {
+    clients.push_back(client);
+  }
+  std::map<std::int64_t, std::vector<std::int64_t>> right;
+  std::vector<std::vector<std::int64_t>> found(clients.size());
+  const auto work = [&](std::size_t worker, std::size_t item) {
+    keep_one_thread_per_operation();
+    Lane& lane = lane_for(worker, clients[item]);
+    lane.on_stream([&] {
+      lane.load(models.at(clients[item]));
+      const at::Tensor said =
+          lane.logits(test_.feed, test_.samples, train_.eval_batch).argmax(1).cpu().contiguous();
+      std::vector<std::int64_t> counts(static_cast<std::size_t>(shape_.classes));
+      for (std::size_t i = 0; i < test_.labels.size(); ++i) {
+        counts[static_cast<std::size_t>(test_.labels[i])] +=
+            said.data_ptr<std::int64_t>()[i] == test_.labels[i] ? 1 : 0;
+      }
+      found[item] = std::move(counts);
+    });
+  };
+  wait_for(device());
+  pool_.run(
+      clients.size(), work,
+      [&](std::size_t item) { right[clients[item]] = std::move(found[item]); },
+      static_cast<std::size_t>(choice_.lanes()));
+  return right;
 }
 
 std::vector<Score> LocalEngine::validate(const std::vector<State>& models) {
@@ -341,6 +373,7 @@ void LocalEngine::check_memory(std::int64_t client, ClientMemory& memory) {
       throw Error(ErrorKind::run, fmt::format("its model is not {} values in float32", expected));
     }
   }
+  require_range(memory.archive.tensor(kSuspected, at::kLong, {samples(client)}), kSuspected, 0, 1);
   if (side_ != nullptr) {
     ClientContext context(client, clients_[static_cast<std::size_t>(client)], memory,
                           lane_for(0, client), train_, seed_,

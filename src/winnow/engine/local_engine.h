@@ -58,10 +58,13 @@ class LocalEngine : public Fleet {
   // On the test set.
   Score evaluate(const State& model);
   // The models that clients keep as their own (kOwnModel), by client.
-  std::map<std::int64_t, State> own_models() const;
+  std::map<std::int64_t, State> own_models() const { return models_kept_as(kOwnModel); }
   // All of them on the test set: their sum, or the mean of their probabilities as one model.
   Score evaluate_clients();
   Score evaluate_ensemble();
+  // By client that remembers a model under that name: how many test samples of every class it gets
+  // right.
+  std::map<std::int64_t, std::vector<std::int64_t>> right_by_class(const std::string& name);
   // Each model on the validation set; the data set must have one.
   std::vector<Score> validate(const std::vector<State>& models);
   State initial_state(std::uint64_t seed) const;
@@ -90,6 +93,8 @@ class LocalEngine : public Fleet {
   void check_orders(const std::vector<Order>& orders) const;
   // The client's memory with all pending changes; null when it has none.
   const ClientMemory* memory_of(std::int64_t client) const;
+  // Models in the clients' memories, by client.
+  std::map<std::int64_t, State> models_kept_as(const std::string& name) const;
   std::unique_ptr<Lane> make_lane(const NetInfo& net) const;
   // What serves a client: the worker's lane of its network, made when first needed.
   Lane& lane_for(std::size_t worker, std::int64_t client);

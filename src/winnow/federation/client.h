@@ -18,6 +18,10 @@ namespace winnow {
 // global one: it is what such a run measures, hashes and writes down.
 inline constexpr const char* kOwnModel = "model";
 
+// Under this name a client's memory may hold which of its samples it last took for wrongly
+// labelled: int64, 0 or 1 for each. The run judges it; nothing else reads it.
+inline constexpr const char* kSuspected = "suspected";
+
 // The samples a client holds and the labels it was given. Never changes.
 struct ClientData {
   std::vector<std::int64_t> samples;

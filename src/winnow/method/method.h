@@ -55,6 +55,21 @@ struct Findings {
   std::map<std::string, std::map<std::int64_t, double>> scores = {};
 };
 
+// How alike clients are to each other.
+struct Likeness {
+  std::string of;                                // what was compared
+  std::int64_t known = 0;                        // clients that could be compared
+  std::vector<std::int64_t> clients = {};        // those that were, ascending
+  std::vector<std::vector<double>> values = {};  // a row for each of them, -1 to 1
+};
+
+// What only the pictures of a report need.
+struct Details {
+  // Scores as those of Findings, one map for every time that they were taken.
+  std::map<std::string, std::vector<std::map<std::int64_t, double>>> series = {};
+  std::optional<Likeness> likeness = {};
+};
+
 // Which models a run measures on the test set, hashes and writes down.
 enum class Measured {
   global,    // the server's
@@ -103,6 +118,13 @@ class Method {
   virtual void play(std::int64_t round, Server& server) = 0;
   // What the method has found out so far, for the metrics.
   virtual Findings findings() const { return {}; }
+  // More of it, asked for when files are written and not in every round.
+  virtual Details details() const { return {}; }
+  // Under which name the run is to note how right the labels in use are after a round, -1 for
+  // before the first; empty: it is not. Every name once in a run.
+  virtual std::string keeps_labels_as(std::int64_t /*round*/, const Setting& /*setting*/) const {
+    return {};
+  }
   // Server-side state besides the global model. What is loaded may come from a forged checkpoint:
   // read it with the functions of Archive, which check it, and throw Error(kind run) where parts of
   // it contradict each other. What the clients remember is ClientSide::check_memory()'s business.

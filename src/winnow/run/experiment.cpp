@@ -204,6 +204,8 @@ Params declare_top_level(Experiment& experiment) {
       .range(1, 1e9);
   params.add("checkpoint_every", experiment.checkpoint_every, "rounds between checkpoints")
       .range(1, 1e9);
+  params.add("local_accuracy", experiment.local_accuracy,
+             "keep every client's last model and measure it on the test set when the run ends");
   return params;
 }
 
@@ -285,6 +287,9 @@ std::string Experiment::hash() const {
   Json tree = resolved();
   if (!federation.centralised) {
     tree["federation"].erase("centralised");  // runs that were begun before the key was there go on
+  }
+  if (!local_accuracy) {
+    tree.erase("local_accuracy");  // runs that were begun before the key was there go on
   }
   return sha256_hex(tree.dump());
 }

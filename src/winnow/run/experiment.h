@@ -44,6 +44,7 @@ struct Experiment {
   bool rounds_given = false;  // by the user; no part of resolved(), which has every key
   std::int64_t eval_every = 1;
   std::int64_t checkpoint_every = 5;
+  bool local_accuracy = false;
   DataOptions data;
   FederationOptions federation;
   ValidationOptions validation;

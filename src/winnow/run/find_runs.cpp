@@ -79,7 +79,7 @@ void read_found(FoundRun& run) {
   } catch (const Json::exception& error) {
     throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()));
   }
-  for (const char* key : {"seed", "name", "checkpoint_every"}) {
+  for (const char* key : {"seed", "name", "checkpoint_every", "local_accuracy"}) {
     tree.erase(key);
   }
   flatten(tree, "", run.settings);

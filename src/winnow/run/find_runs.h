@@ -10,7 +10,8 @@ namespace winnow {
 
 // The runs of sweep and run directories, in order, with labels under which only runs of one
 // experiment meet: runs that have the same row and column differ in nothing but their seeds, and in
-// where or how their output is kept (`name`, `checkpoint_every`).
+// where or how their output is kept (`name`, `checkpoint_every`) or
+// what else is measured (`local_accuracy`).
 // - A run of a sweep is called as its sweep calls it. One given by itself belongs to the cell of
 //   the same experiment in a sweep given with it; else its row is its method and its column its
 //   name.

@@ -1,6 +1,9 @@
 #include "winnow/run/judge.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -96,6 +99,54 @@ Json judge_confusion(const World& world, const Memories& memories) {
   return json;
 }
 
+constexpr std::size_t kMostConfusions = 5;
+constexpr std::int64_t kMostClassesOfClients = 100;
+
+Json confusions_of_clients(const World& world, const Memories& memories) {
+  Json all = Json::object();
+  for (std::size_t id = 0; id < world.clients.size() && all.size() < kMostConfusions; ++id) {
+    if (!world.clients[id].samples.empty()) {
+      all[std::to_string(id)] = confusion(
+          true_labels(world, world.clients[id]),
+          labels_in_use(world, memories, static_cast<std::int64_t>(id)), world.data.classes);
+    }
+  }
+  return all;
+}
+
+// Nothing where the client has not told its samples apart.
+std::optional<Json> judge_split(const World& world, const Memories& before, std::int64_t id,
+                                const ClientMemory& memory) {
+  const auto marks = memory.archive.tensors.find(kSuspected);
+  if (marks == memory.archive.tensors.end()) {
+    return std::nullopt;
+  }
+  const Labels& labels = labels_in_use(world, before, id);
+  const Labels truth = true_labels(world, client_of(world, id));
+  const at::Tensor suspected = marks->second.contiguous();
+  const auto* mark = suspected.data_ptr<std::int64_t>();
+  std::array<std::int64_t, 4> counts{};
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    const bool wrong = labels[i] != truth[i];
+    ++counts.at(mark[i] != 0 ? (wrong ? 0 : 1) : (wrong ? 2 : 3));
+  }
+  return Json(counts);
+}
+
+Json likeness_json(const Likeness& likeness) {
+  Json rows = Json::array();
+  for (const std::vector<double>& row : likeness.values) {
+    Json& rounded = rows.emplace_back(Json::array());
+    for (const double value : row) {
+      rounded.push_back(std::round(value * 1e4) / 1e4);
+    }
+  }
+  return {{"of", likeness.of},
+          {"known", likeness.known},
+          {"clients", likeness.clients},
+          {"values", std::move(rows)}};
+}
+
 }  // namespace
 
 std::vector<double> noise_shares(const World& world) {
@@ -177,7 +228,26 @@ Json judge_scores(const World& world, const Findings& findings) {
   return all;
 }
 
-Json judge_clients(const World& world, const Findings& findings, const Memories& memories) {
+Json judge_labels(const World& world, const Memories& before, const Memories& now) {
+  Json json{{"levels", Json::object()}, {"splits", Json::object()}};
+  for (std::size_t id = 0; id < world.clients.size(); ++id) {
+    if (!world.clients[id].samples.empty()) {
+      json["levels"][std::to_string(id)] = level_now(world, now, static_cast<std::int64_t>(id));
+    }
+  }
+  for (const auto& [id, memory] : now) {
+    if (std::optional<Json> split = judge_split(world, before, id, memory)) {
+      json["splits"][std::to_string(id)] = std::move(*split);
+    }
+  }
+  if (world.data.classes <= kMostClassesOfClients) {
+    json["confusions"] = confusions_of_clients(world, now);
+  }
+  return json;
+}
+
+Json judge_clients(const World& world, const Findings& findings, const Details& details,
+                   const Memories& memories) {
   Json json = Json::object();
   if (findings.flagged) {
     json["flagged"] = *findings.flagged;
@@ -191,6 +261,14 @@ Json judge_clients(const World& world, const Findings& findings, const Memories&
   }
   if (!findings.scores.empty()) {
     json["scores"] = judge_scores(world, findings);
+  }
+  for (const auto& [name, times] : details.series) {
+    for (const std::map<std::int64_t, double>& scores : times) {
+      json["series"][name].push_back(judge_scores(world, {.scores = {{name, scores}}}).at(name));
+    }
+  }
+  if (details.likeness) {
+    json["likeness"] = likeness_json(*details.likeness);
   }
   if (world.truth_known && world.data.classes <= kMostConfusionClasses) {
     json["confusion"] = judge_confusion(world, memories);

@@ -30,9 +30,18 @@ Json judge_scores(const World& world, const Findings& findings);
 
 // What is known of every client, for the pictures of a report. Whatever applies of `flagged`
 // (clients), `noise_levels` (by client: estimated, and real as in judge()), `scores` as
-// judge_scores() has them, and `confusion`: before, and after where labels were corrected, with
-// [true][label] counts over all clients.
-Json judge_clients(const World& world, const Findings& findings, const Memories& memories);
+// judge_scores() has them, `series` (by name a list of such scores), `likeness` (of, known,
+// clients, values: a row by client, rounded to four places), and `confusion`: before, and after
+// where labels were corrected, with [true][label] counts over all clients.
+Json judge_clients(const World& world, const Findings& findings, const Details& details,
+                   const Memories& memories);
+
+// How right labels are at one time: `levels`, by client the share of wrong labels among those in
+// use; `splits`, by client that told its samples apart, [found, false alarms, missed, left alone]
+// counted against the labels that were in use `before`; `confusions`, [true][label] of the first
+// five clients that hold samples, unless there are more than a hundred classes. The truth must be
+// known.
+Json judge_labels(const World& world, const Memories& before, const Memories& now);
 
 // Label precision and recall of what `clients` chose to train on, the mean over those that chose.
 std::optional<Selection> judge_selection(const World& world, const Memories& memories,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/sha256.h"
+#include "winnow/run/report_checks.h"
 #include "winnow/run/runner.h"
 #include "winnow/run/toml.h"
 #include "winnow/stats/mixture.h"
@@ -86,6 +88,39 @@ Json first_event(const fs::path& directory) {
   return first.is_object() ? first : Json::object();
 }
 
+// What the log has of a run beside its first event.
+void read_log(const fs::path& directory, Json& run) {
+  History history;
+  NormCollector norms;
+  Json labels = Json::array();
+  read_events(directory, [&](const Json& event) {
+    const Json& kind = event.at("event");
+    if (kind != "round" && kind != "labels") {
+      return;
+    }
+    try {
+      if (kind == "round") {
+        history.push_back(RoundRecord::from_json(event));
+        norms.add(event);
+      } else {
+        check_labels(event);
+        labels.push_back(event);
+        labels.back().erase("event");
+      }
+    } catch (const Error& error) {
+      throw Error(ErrorKind::run, fmt::format("{} is damaged: {}",
+                                              (directory / "events.jsonl").string(), error.what()));
+    }
+  });
+  run["history"] = history_json(history);
+  if (Json found = norms.result(); !found.is_null()) {
+    run["norms"] = std::move(found);
+  }
+  if (!labels.empty()) {
+    run["labels"] = std::move(labels);
+  }
+}
+
 const char* status_text(const fs::path& directory) {
   switch (run_status(directory)) {
     case RunStatus::missing:
@@ -97,16 +132,27 @@ const char* status_text(const fs::path& directory) {
   }
 }
 
-void add_mixtures(Json& scores) {
-  for (auto& [name, score] : scores.items()) {
-    std::vector<double> values;
-    for (const auto& [client, value] : score.at("by_client").items()) {
-      values.push_back(value.get<double>());
+void add_mixture(Json& score) {
+  std::vector<double> values;
+  for (const auto& [client, value] : score.at("by_client").items()) {
+    values.push_back(value.get<double>());
+  }
+  const Mixture fit = gmm2(values);
+  if (fit.iterations > 0) {
+    score["mixture"] = {
+        {"means", fit.means}, {"variances", fit.variances}, {"weights", fit.weights}};
+  }
+}
+
+void add_mixtures(Json& findings) {
+  if (const auto scores = findings.find("scores"); scores != findings.end()) {
+    for (auto& [name, score] : scores->items()) {
+      add_mixture(score);
     }
-    const Mixture fit = gmm2(values);
-    if (fit.iterations > 0) {
-      score["mixture"] = {
-          {"means", fit.means}, {"variances", fit.variances}, {"weights", fit.weights}};
+  }
+  if (const auto series = findings.find("series"); series != findings.end()) {
+    for (auto& [name, times] : series->items()) {
+      std::ranges::for_each(times, add_mixture);
     }
   }
 }
@@ -120,11 +166,13 @@ Json read_findings(const fs::path& directory, const Json& summary) {
   } else if (summary.contains("scores")) {
     findings["scores"] = summary.at("scores");
   }
+  if (findings.is_null()) {
+    return findings;
+  }
   try {
-    if (findings.contains("scores")) {
-      add_mixtures(findings["scores"]);
-    }
-  } catch (const Json::exception& error) {
+    check_findings(findings);
+    add_mixtures(findings);
+  } catch (const std::exception& error) {  // ours, or that of a value of another type
     throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()));
   }
   return findings;
@@ -145,7 +193,7 @@ Json read_run(const RunPlace& place) {
   const Json first = first_event(directory);
   run["planned_rounds"] = first.value("rounds", Json());
   run["uses_ground_truth"] = first.value("uses_ground_truth", Json(false)) == true;
-  run["history"] = history_json(read_history(directory));
+  read_log(directory, run);
   Json summary = read_summary(directory);
   if (Json findings = read_findings(directory, summary); !findings.is_null()) {
     run["findings"] = std::move(findings);

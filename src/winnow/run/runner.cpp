@@ -163,6 +163,7 @@ class Recorder {
         started["weights"] = {{"sha256", source.hash}, {"left_fresh", source.left_fresh}};
       }
       event(started);
+      keep_labels(session.first_labels());
     }
   }
 
@@ -177,6 +178,7 @@ class Recorder {
     }
     event(line);
     tensorboard_->add(line);
+    keep_labels(played.labels);
   }
 
   // Everything up to here survives a crash.
@@ -197,6 +199,7 @@ class Recorder {
     save();
     check_place();
     // Once more: a run killed right after its last checkpoint has that, but not these metrics.
+    session_.measure_local_models();
     write_metrics();
     save_models(directory_ / "model.safetensors", session_);
     if (session_.measured() == Measured::global) {
@@ -221,6 +224,14 @@ class Recorder {
 
   void event(const Json& json) { events_->write_line(json.dump()); }
 
+  void keep_labels(const Json& labels) {
+    if (!labels.is_null()) {
+      Json line{{"event", "labels"}};
+      line.update(labels);
+      event(line);
+    }
+  }
+
   // What is written under the directory's name must not end up in a new one.
   void check_place() const {
     if (!events_->in_place()) {
@@ -234,8 +245,8 @@ class Recorder {
   void write_metrics() const {
     write_file_whole(directory_ / "metrics.csv", metrics_csv(session_.history()));
     Json findings{{"round", session_.rounds_done()}};
-    findings.update(
-        judge_clients(session_.world(), session_.findings(), session_.engine().memories()));
+    findings.update(judge_clients(session_.world(), session_.findings(), session_.details(),
+                                  session_.engine().memories()));
     write_file_whole(directory_ / "findings.json", findings.dump() + "\n");
   }
 
@@ -458,13 +469,16 @@ void check_arithmetic(const fs::path& directory) {
   }
 }
 
-History read_history(const fs::path& directory) {
+void read_events(const fs::path& directory, const std::function<void(const Json&)>& take) {
   const fs::path path = directory / "events.jsonl";
-  History history;
-  if (!fs::exists(path)) {
-    return history;  // killed before its first event
+  if (fs::exists(path)) {  // or else killed before its first event
+    for_each_event(path, read_file(path), take);
   }
-  for_each_event(path, read_file(path), [&](const Json& event) {
+}
+
+History read_history(const fs::path& directory) {
+  History history;
+  read_events(directory, [&](const Json& event) {
     if (event.at("event") == "round") {
       history.push_back(RoundRecord::from_json(event));
     }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -72,6 +73,11 @@ std::optional<ComputedWith> read_computed_with(const std::filesystem::path& dire
 // Throws Error(kind run) where a run was computed with another named arithmetic than this process
 // computes with.
 void check_arithmetic(const std::filesystem::path& directory);
+
+// Calls `take` with the events of a run directory, in order. A Json::exception that it throws
+// becomes an Error(kind run) that names the line.
+void read_events(const std::filesystem::path& directory,
+                 const std::function<void(const Json&)>& take);
 
 // The rounds logged in a run directory's events, in order.
 History read_history(const std::filesystem::path& directory);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <torch/cuda.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +12,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/sha256.h"
+#include "winnow/engine/keeping_client.h"
 #include "winnow/engine/threads.h"
 #include "winnow/model/projected_net.h"
 #include "winnow/model/script_export.h"
@@ -71,6 +73,14 @@ std::unique_ptr<LocalEngine> make_engine(const Experiment& experiment, const Wor
   options.public_images = world.public_images;
   return std::make_unique<LocalEngine>(world.data, world.clients, net, experiment.train, options,
                                        stop);
+}
+
+std::vector<double> counts_by_class(const Labels& labels, std::int64_t classes) {
+  std::vector<double> counts(static_cast<std::size_t>(classes));
+  for (const std::int64_t label : labels) {
+    counts.at(static_cast<std::size_t>(label)) += 1.0;
+  }
+  return counts;
 }
 
 // The rounds of a checkpoint, which may be forged: they count up from 1, and so do their totals.
@@ -195,7 +205,11 @@ Session::Session(const Experiment& experiment, const Registry& registry, const R
   for (const std::string& name : method_->networks()) {
     networks.push_back(find_net(name));
   }
-  engine_->serve(method_->client_side(), method_->schemas(), networks);
+  std::unique_ptr<ClientSide> client_side = method_->client_side();
+  if (experiment.local_accuracy && measured() == Measured::global) {
+    client_side = std::make_unique<KeepingClient>(std::move(client_side));
+  }
+  engine_->serve(std::move(client_side), method_->schemas(), networks);
   rounds_ = method_->rounds(setting_);
   notices_ = make_notices(experiment, *method_, setting_, world_);
   if (own_model_ && !own_model_->notice().empty()) {
@@ -291,6 +305,8 @@ Session::Played Session::play() {
     method_->load(before);
     throw;
   }
+  const bool keeps = !method_->keeps_labels_as(round, setting_).empty();
+  const Memories memories_before = keeps ? engine_->memories() : Memories();
   const std::vector<std::int64_t> changed = engine_->commit();
   played.record.round = round + 1;
   played.record.traffic = engine_->traffic();
@@ -300,9 +316,62 @@ Session::Played Session::play() {
     played.record.label_precision = chosen->label_precision;
     played.record.label_recall = chosen->label_recall;
   }
+  played.labels = labels_after(round, memories_before);
   played.quality = judge(world_, method_->findings(), engine_->memories());
   history_.push_back(played.record);
   return played;
+}
+
+Json Session::labels_after(std::int64_t round, const Memories& before) const {
+  const std::string name = method_->keeps_labels_as(round, setting_);
+  if (name.empty() || !world_.truth_known) {
+    return nullptr;
+  }
+  Json json{{"name", name}, {"round", round + 1}};
+  json.update(judge_labels(world_, before, engine_->memories()));
+  return json;
+}
+
+Json Session::first_labels() const {
+  return labels_after(-1, {});
+}
+
+void Session::measure_local_models() {
+  if (!experiment_.local_accuracy) {
+    return;
+  }
+  const Labels& labels = world_.data.test.labels;
+  const std::vector<double> of_class = counts_by_class(labels, setting_.classes);
+  for (const auto& [client, right] :
+       engine_->right_by_class(measured() == Measured::global ? kLastModel : kOwnModel)) {
+    const ClientData& held = world_.clients[static_cast<std::size_t>(client)];
+    Labels truth;
+    for (const std::int64_t sample : held.samples) {
+      truth.push_back(world_.data.train.labels[static_cast<std::size_t>(sample)]);
+    }
+    const std::vector<double> own = counts_by_class(truth, setting_.classes);
+    double all_right = 0.0;
+    double own_right = 0.0;
+    double own_all = 0.0;
+    for (std::size_t c = 0; c < right.size(); ++c) {
+      all_right += static_cast<double>(right[c]);
+      if (of_class[c] > 0.0) {
+        own_right += own[c] * static_cast<double>(right[c]) / of_class[c];
+        own_all += own[c];
+      }
+    }
+    local_scores_["local_accuracy"][client] =
+        all_right / std::max(1.0, static_cast<double>(labels.size()));
+    if (own_all > 0.0) {
+      local_scores_["local_accuracy_own"][client] = own_right / own_all;
+    }
+  }
+}
+
+Findings Session::findings() const {
+  Findings findings = method_->findings();
+  findings.scores.insert(local_scores_.begin(), local_scores_.end());
+  return findings;
 }
 
 Checkpoint Session::checkpoint() const {

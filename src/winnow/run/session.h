@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,8 +53,19 @@ class Session {
     RoundRecord record;
     Json notes;    // what the method had to say
     Json quality;  // its claims measured against the truth
+    // How right labels are, as judge_labels() has it, with the `name` under which the method keeps
+    // them and the `round`; null where it does not.
+    Json labels = nullptr;
   };
   Played play();
+
+  // The same before the first round.
+  Json first_labels() const;
+
+  // Measures the clients' last models on the test set; from then on they are among the scores of
+  // findings(): `local_accuracy`, and `local_accuracy_own` weighted by the true classes that the
+  // client holds. Does nothing unless the experiment asks for it.
+  void measure_local_models();
 
   // The run as of the last finished round.
   Checkpoint checkpoint() const;
@@ -74,7 +86,8 @@ class Session {
   const LocalEngine& engine() const { return *engine_; }
   // Of model.weights; without a hash where there is no such file.
   const WeightSource& weight_source() const { return weight_source_; }
-  Findings findings() const { return method_->findings(); }
+  Findings findings() const;
+  Details details() const { return method_->details(); }
   double seconds() const;
   // What the user should know before the first round, a line each.
   const std::vector<std::string>& notices() const { return notices_; }
@@ -82,6 +95,8 @@ class Session {
  private:
   // The measured models on the test set.
   Score evaluate();
+  // Null where the method does not keep labels after this round, or the truth is not known.
+  Json labels_after(std::int64_t round, const std::map<std::int64_t, ClientMemory>& before) const;
   // What a checkpoint's parts have to fit.
   Bounds bounds() const;
   void check_restored() const;
@@ -93,6 +108,7 @@ class Session {
   std::unique_ptr<LocalEngine> engine_;
   std::unique_ptr<Method> method_;
   std::int64_t rounds_ = 0;
+  std::map<std::string, std::map<std::int64_t, double>> local_scores_;
   State global_;
   History history_;
   std::chrono::steady_clock::time_point started_;

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "method/one_client.h"
 #include "method/small_federation.h"
 #include "winnow/method/local_training.h"
@@ -19,9 +21,10 @@ TEST(CoTeaching, EachLearnsFromWhatTheOtherFindsEasy) {
   const at::Tensor first = at::tensor(std::vector<float>{.2F, 1.5F, .3F, .9F});
   const at::Tensor second = at::tensor(std::vector<float>{.4F, .1F, 2, .8F});
   EXPECT_EQ(passed_on(4, 0.5), 2);
-  const auto [one, other] = exchanged_losses(first, second, count(2));
+  const auto [one, other, passed] = exchanged_losses(first, second, count(2));
   EXPECT_NEAR(one.item<double>(), 0.85, 1e-6);
   EXPECT_NEAR(other.item<double>(), 1.2, 1e-6);
+  EXPECT_TRUE(passed.equal(at::tensor(std::vector<float>{1, 1, 0, 0}))) << "what the second likes";
 }
 
 // spec: baselines 21
@@ -70,7 +73,6 @@ TEST(CoTeaching, IdenticalModelsStayIdentical) {
   EXPECT_EQ(model_hash(reply), model_hash(reply, "second"));
   EXPECT_NE(model_hash(reply), hash(client.plain(start, 2)));
   EXPECT_EQ(client.steps, 12);
-  EXPECT_TRUE(client.memory.empty());
 }
 
 TEST(CoTeaching, AStepTakesAsManySamplesAsItsBatchAllows) {
@@ -79,7 +81,10 @@ TEST(CoTeaching, AStepTakesAsManySamplesAsItsBatchAllows) {
   const State second = client.initial(2);
   const Plan plan = make_plan(client.set(), client.options, false, {1, 2, 3});
   const std::vector<std::int64_t> counts{4, 3, 1};
-  const CoTeachingObjective objective(fill(client.lane, "counts", at::tensor(counts)), {});
+  const CoTeachingBuffers buffers{fill(client.lane, "counts", at::tensor(counts)),
+                                  fill(client.lane, "place", plan.place),
+                                  fill(client.lane, "passed", at::zeros({12}, at::kByte))};
+  const CoTeachingObjective objective(buffers, {});
   client.lane.begin({first, second}, {1, 2, 3});
   const at::Tensor measured = client.lane.run(plan, objective, {.lr = 0.0, .models = {0, 1}});
   const std::span<const std::int64_t> index(plan.index.data_ptr<std::int64_t>(), 12);
@@ -87,11 +92,27 @@ TEST(CoTeaching, AStepTakesAsManySamplesAsItsBatchAllows) {
   const at::Tensor other = losses(client.lane.logits(client.feed, index, 12, {}, 1), plan.label);
   for (std::size_t step = 0; step < 3; ++step) {
     const auto [start, size, opens] = plan.batches[step];
-    const auto [a, b] = exchanged_losses(one.narrow(0, start, size), other.narrow(0, start, size),
-                                         count(counts[step]));
+    const auto [a, b, passed] = exchanged_losses(one.narrow(0, start, size),
+                                                 other.narrow(0, start, size), count(counts[step]));
     EXPECT_NEAR(measured[static_cast<std::int64_t>(step)].item<double>(), (a + b).item<double>(),
                 1e-5);
+    const at::Tensor places = plan.place.narrow(0, start, size);
+    EXPECT_TRUE(buffers.passed.index_select(0, places).to(at::kFloat).equal(passed));
   }
+}
+
+TEST(CoTeaching, RemembersWhatTheFirstModelLearntFromInTheLastEpoch) {
+  // Two batches of four and one of a single sample, of which 0.5 is none: 2 + 2 + 0.
+  OneClient client({.epochs = 3, .batch_size = 4}, 9);
+  const auto method = make_with<CoTeaching>({{"ramp", 2}, {"forget_rate", 0.5}});
+  const State first = client.initial(1);
+  const State second = client.initial(2);
+  client.train(*method, 2, first, second);
+  ASSERT_TRUE(client.memory.selected);
+  EXPECT_EQ(client.memory.selected->size(), 9U);
+  EXPECT_EQ(std::ranges::count(*client.memory.selected, true), 4);
+  client.train(*method, 0, first, second);
+  EXPECT_TRUE(client.memory.empty()) << "in round 0 of the ramp nothing is chosen";
 }
 
 TEST(CoTeaching, ABatchOfWhichNothingIsLeftIsSkipped) {

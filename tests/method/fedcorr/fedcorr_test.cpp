@@ -573,4 +573,44 @@ TEST(FedCorr, IsKnownByName) {
   EXPECT_NE(info.make(), nullptr);
 }
 
+// The figures 3 and 6 of the paper.
+TEST(FedCorr, KeepsTheLidsOfEveryIteration) {
+  Federation federation(kTwoIterations, worked_script());
+  federation.play(5);
+  EXPECT_THAT(federation.method->details().series, IsEmpty());
+  federation.play(7);
+  Details details = federation.method->details();
+  ASSERT_EQ(details.series.at("lid").size(), 2U);
+  EXPECT_EQ(details.series.at("lid")[0].at(3), 4.1);
+  EXPECT_EQ(details.series.at("lid")[1].at(3), 4.2);
+  EXPECT_EQ(details.series.at("lid_cumulative")[0], details.series.at("lid")[0]);
+  EXPECT_EQ(details.series.at("lid_cumulative")[1], federation.method->findings().scores.at("lid"));
+  Archive archive;
+  federation.method->save(archive);
+  const auto restored = fedcorr_of(kTwoIterations);
+  restored->load(archive);
+  EXPECT_EQ(restored->details().series, details.series);
+  archive.values["lids"][1]["7x"] = 1.0;
+  EXPECT_THAT(error_text([&] { restored->load(archive); }),
+              HasSubstr("7x: expected the number of a client that holds samples"));
+}
+
+TEST(FedCorr, LabelsAreKeptAtTheStartAndAfterTheStagesThatChangeThem) {
+  const Setting setting{.seed = 1, .rounds = 1, .clients = 6, .fraction = 0.5, .classes = 3};
+  const auto kept = [&](const Json& table) {
+    const auto method = fedcorr_of(table);
+    std::vector<std::string> names;
+    for (std::int64_t round = -1; round < method->rounds(setting); ++round) {
+      if (const std::string name = method->keeps_labels_as(round, setting); !name.empty()) {
+        names.push_back(name + " " + std::to_string(round));
+      }
+    }
+    return names;
+  };
+  EXPECT_THAT(kept(kTwoIterations), ElementsAre("start -1", "stage 1 11", "stage 2 13"));
+  Json without = kTwoIterations;
+  without["finetune_rounds"] = 0;
+  EXPECT_THAT(kept(without), ElementsAre("start -1", "stage 1 11"));
+}
+
 }  // namespace winnow::fedcorr_test

@@ -187,4 +187,31 @@ TEST(FedRNReliability, RandomNeighboursAreDistinctAndNeverTheTarget) {
   EXPECT_TRUE(random_neighbours({{4, {}}}, 4, 2, Stream(1)).empty());
 }
 
+// The figure 5 of the paper.
+TEST(FedRNReliability, LikenessIsTheCosineOfAllPairs) {
+  const Likeness alike = likeness(worked_example(), Similarity::logits, 120);
+  EXPECT_EQ(alike.of, "logits");
+  EXPECT_EQ(alike.known, 5);
+  EXPECT_EQ(alike.clients, (Ids{0, 1, 2, 3, 4}));
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_NEAR(alike.values[i][i], 1.0, 1e-12);
+    EXPECT_EQ(alike.values[i][0], alike.values[0][i]);
+    EXPECT_LE(alike.values[i][0], 1.0);
+  }
+  // (2, 0, -1) and (1.5, 0.5, -1): 4 / sqrt(5 * 3.5)
+  EXPECT_NEAR(alike.values[0][1], 4.0 / std::sqrt(17.5), 1e-12);
+  EXPECT_EQ(likeness(worked_example(), Similarity::softmax, 120).of, "softmax");
+}
+
+TEST(FedRNReliability, OfManyClientsLikenessComparesSomeEvenlyChosen) {
+  Profiles profiles;
+  for (std::int64_t client = 0; client < 100; ++client) {
+    profiles[client] = {0.5, {1, static_cast<float>(client)}};
+  }
+  const Likeness alike = likeness(profiles, Similarity::logits, 4);
+  EXPECT_EQ(alike.clients, (Ids{0, 33, 66, 99}));
+  EXPECT_EQ(alike.known, 100);
+  EXPECT_EQ(alike.values.size(), 4U);
+}
+
 }  // namespace winnow::fedrn_reliability_test

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "winnow/method/local_training.h"
 #include "winnow/train/soft_loss.h"
@@ -11,7 +12,7 @@
 namespace winnow {
 namespace {
 
-// Keeps no memory.
+// Remembers which samples were passed to the first model in the last epoch.
 class CoTeachingClient final : public ClientSide {
  public:
   CoTeachingClient(double rate, std::int64_t ramp) : rate_(rate), ramp_(ramp) {}
@@ -21,8 +22,11 @@ class CoTeachingClient final : public ClientSide {
     const std::int64_t round = round_of(task);
     const double rate = forget_rate_in(round, rate_, ramp_);
     // Without forgetting nothing is exchanged.
-    return rate == 0.0 || context.size() == 0 ? train_twins(task, context)
-                                              : exchange(task, round, rate, context);
+    if (rate == 0.0 || context.size() == 0) {
+      context.memory().selected.reset();
+      return train_twins(task, context);
+    }
+    return exchange(task, round, rate, context);
   }
 
  private:
@@ -40,11 +44,36 @@ class CoTeachingClient final : public ClientSide {
         counts.push_back(count);
       }
     }
-    const CoTeachingObjective objective(
-        fill(lane, "coteaching.counts", at::tensor(counts, at::kLong)), context.options());
+    const Plan plan = without(all, idle);
+    const CoTeachingBuffers buffers{
+        .counts = fill(lane, "coteaching.counts", at::tensor(counts, at::kLong)),
+        .place = fill(lane, "coteaching.place", plan.place),
+        .passed = fill(lane, "coteaching.passed", at::zeros({context.size()}, at::kByte))};
     lane.begin({task.get<State>("model"), task.get<State>("second")}, key);
-    take_steps(without(all, idle), objective, stepping(context.options(), round, {0, 1}), context);
+    take_steps(plan, CoTeachingObjective(buffers, context.options()),
+               stepping(context.options(), round, {0, 1}), context);
+    remember(buffers, all, rate, context);
     return twin_reply(finished_model(lane, 0), finished_model(lane, 1), context);
+  }
+
+  // A sample is in one batch of every epoch, so the last epoch has overwritten the ones before,
+  // except in batches of which nothing is passed on.
+  static void remember(const CoTeachingBuffers& buffers, const Plan& all, double rate,
+                       ClientContext& context) {
+    const at::Tensor passed = first_rows(buffers.passed, context.size());
+    const auto* first = passed.data_ptr<std::uint8_t>();
+    std::vector<bool> selected(first, first + passed.numel());
+    const std::int64_t epochs = context.options().epochs;
+    const Plan last = all.epoch(epochs - 1, epochs);
+    const auto* place = last.place.data_ptr<std::int64_t>();
+    for (const Plan::Batch& batch : last.batches) {
+      if (passed_on(batch.size, rate) == 0) {
+        for (std::int64_t i = batch.start; i < batch.start + batch.size; ++i) {
+          selected[static_cast<std::size_t>(place[i])] = false;
+        }
+      }
+    }
+    context.memory().selected = std::move(selected);
   }
 
   double rate_;
@@ -65,14 +94,15 @@ std::int64_t passed_on(std::int64_t batch, double rate) {
   return static_cast<std::int64_t>(std::floor((1.0 - rate) * static_cast<double>(batch) + 1e-9));
 }
 
-std::pair<at::Tensor, at::Tensor> exchanged_losses(const at::Tensor& first,
-                                                   const at::Tensor& second,
-                                                   const at::Tensor& count) {
-  return {chosen_mean(first, smallest(second, count)), chosen_mean(second, smallest(first, count))};
+Exchanged exchanged_losses(const at::Tensor& first, const at::Tensor& second,
+                           const at::Tensor& count) {
+  at::Tensor passed = smallest(second, count);
+  return {chosen_mean(first, passed), chosen_mean(second, smallest(first, count)),
+          std::move(passed)};
 }
 
-CoTeachingObjective::CoTeachingObjective(at::Tensor counts, const TrainOptions& options)
-    : counts_(std::move(counts)),
+CoTeachingObjective::CoTeachingObjective(CoTeachingBuffers buffers, const TrainOptions& options)
+    : buffers_(std::move(buffers)),
       label_smoothing_(options.label_smoothing),
       temperature_(options.temperature) {}
 
@@ -81,9 +111,11 @@ at::Tensor CoTeachingObjective::loss(const Batch& batch, const Models& models) c
     return smoothed_cross_entropies(models.logits(model, batch.images), batch.labels,
                                     label_smoothing_, temperature_);
   };
-  const auto [first, second] =
-      exchanged_losses(losses(0), losses(1), counts_.index_select(0, batch.step));
-  return first + second;
+  const Exchanged exchanged =
+      exchanged_losses(losses(0), losses(1), buffers_.counts.index_select(0, batch.step));
+  const at::Tensor places = buffers_.place.index_select(0, batch.entries);
+  buffers_.passed.index_copy_(0, places, exchanged.passed.to(at::kByte));
+  return exchanged.first + exchanged.second;
 }
 
 std::string CoTeachingObjective::signature() const {

@@ -4,8 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <utility>
-
 #include "winnow/method/twin_method.h"
 #include "winnow/train/objective.h"
 
@@ -20,21 +18,32 @@ std::int64_t passed_on(std::int64_t batch, double rate);
 
 // What the first and the second model minimise: the mean of its own losses over the `count` samples
 // that the other finds smallest. `count` is a tensor of one whole number.
-std::pair<at::Tensor, at::Tensor> exchanged_losses(const at::Tensor& first,
-                                                   const at::Tensor& second,
-                                                   const at::Tensor& count);
+struct Exchanged {
+  at::Tensor first;
+  at::Tensor second;
+  at::Tensor passed;  // 1 for the samples that the first model learns from, 0 for the others
+};
+Exchanged exchanged_losses(const at::Tensor& first, const at::Tensor& second,
+                           const at::Tensor& count);
 
-// Of models 0 and 1; `counts` is a lane's buffer, by step.
+// What a step reads and writes, buffers of the lane.
+struct CoTeachingBuffers {
+  at::Tensor counts;  // int64 [steps]: passed_on() of the batch
+  at::Tensor place;   // int64 [entries]
+  at::Tensor passed;  // uint8 [samples]: whether the first model last learnt from it; by place
+};
+
+// Of models 0 and 1.
 class CoTeachingObjective final : public Objective {
  public:
-  CoTeachingObjective(at::Tensor counts, const TrainOptions& options);
+  CoTeachingObjective(CoTeachingBuffers buffers, const TrainOptions& options);
 
   at::Tensor loss(const Batch& batch, const Models& models) const override;
   std::string signature() const override;
   bool reads_entries() const override { return true; }
 
  private:
-  at::Tensor counts_;
+  CoTeachingBuffers buffers_;
   double label_smoothing_;
   double temperature_;
 };

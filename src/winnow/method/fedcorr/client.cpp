@@ -30,6 +30,14 @@ std::vector<double> doubles_of(const at::Tensor& tensor) {
   return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
 }
 
+void remember_suspects(ClientMemory& memory, const std::vector<bool>& suspects) {
+  memory.archive.tensors.erase(kSuspected);
+  if (!suspects.empty()) {
+    const std::vector<std::int64_t> marks(suspects.begin(), suspects.end());
+    memory.archive.tensors[kSuspected] = at::tensor(marks, at::kLong);
+  }
+}
+
 std::vector<double> stored_losses(const ClientMemory& memory) {
   const auto found = memory.archive.tensors.find("losses");
   return found == memory.archive.tensors.end() ? std::vector<double>() : doubles_of(found->second);
@@ -72,6 +80,7 @@ Message Client::handle(const Message& task, ClientContext& context) const {
   }
   if (kind == "set_clean") {
     remember_estimate(context.memory(), 0.0);
+    remember_suspects(context.memory(), {});
     context.memory().archive.tensors.erase("losses");
     return Message("set_clean_done");
   }
@@ -145,6 +154,7 @@ Message Client::correct(const Message& task, ClientContext& context) const {
         prediction_of(outputs), options_);
   }
   remember_estimate(context.memory(), estimate);
+  remember_suspects(context.memory(), split);
   context.memory().archive.tensors.erase("losses");
   return Message("correct1_done")
       .set("muhat", estimate)

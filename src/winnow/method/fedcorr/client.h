@@ -18,8 +18,9 @@ inline constexpr const char* kUsualRound = "usual_round";
 // Trains with a pull as strong as the client's own noise, measures the LID of its predictions,
 // estimates how many of its labels are wrong and corrects them (spec: label-noise A.3). Tasks of
 // other kinds go to the base method's client side. Remembers the corrected labels,
-// values["muhat"], its estimated noise unless 0, and from a turn to the end of the iteration
-// tensors["losses"], one per sample. Nothing of that leaves the client but the estimate.
+// values["muhat"], its estimated noise unless 0, from a turn to the end of the iteration
+// tensors["losses"], one per sample, and once it has estimated its noise tensors[kSuspected], the
+// samples that it counted. Nothing of that leaves the client but the estimate.
 class Client final : public ClientSide {
  public:
   Client(Options options, std::unique_ptr<ClientSide> base);

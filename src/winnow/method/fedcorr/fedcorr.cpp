@@ -202,11 +202,13 @@ void FedCorr::finish_iteration(const fedcorr::Step& step, std::int64_t round, Se
       turn_lids_.emplace(client, 0.0);
     }
   }
+  lids_.emplace_back();
   for (const auto& [client, lid] : turn_lids_) {
     // A single sample has no LID; its client counts as clean (spec: label-noise A.4 #16).
     if (server.fleet.samples(client) >= 2) {
       trails_[client].sum += lid;
       ++trails_[client].seen;
+      lids_.back()[client] = lid;
     }
   }
   turn_lids_.clear();
@@ -283,6 +285,36 @@ Findings FedCorr::findings() const {
           .scores = {{"lid", fedcorr::lid_scores(trails_)}}};
 }
 
+Details FedCorr::details() const {
+  Details details;
+  if (lids_.empty()) {
+    return details;
+  }
+  details.series["lid"] = lids_;
+  std::map<std::int64_t, fedcorr::Trail> trails;
+  for (const std::map<std::int64_t, double>& iteration : lids_) {
+    for (const auto& [client, lid] : iteration) {
+      trails[client].sum += lid;
+      ++trails[client].seen;
+    }
+    details.series["lid_cumulative"].push_back(fedcorr::lid_scores(trails));
+  }
+  return details;
+}
+
+std::string FedCorr::keeps_labels_as(std::int64_t round, const Setting& setting) const {
+  if (round < 0) {
+    return "start";
+  }
+  const fedcorr::Schedule schedule(options_, setting.clients);
+  const fedcorr::Step step = schedule.step(round);
+  const bool last_iteration = step.iteration + 1 == options_.iterations;
+  if (!step.last || step.stage == 3 || (step.stage == 1 && !last_iteration)) {
+    return {};
+  }
+  return fmt::format("stage {}", step.stage);
+}
+
 void FedCorr::save(Archive& archive) const {
   std::map<std::int64_t, double> sums;
   std::map<std::int64_t, std::int64_t> seen;
@@ -293,6 +325,10 @@ void FedCorr::save(Archive& archive) const {
   archive.values["turn_lids"] = save_by_client(turn_lids_);
   archive.values["lid_sums"] = save_by_client(sums);
   archive.values["lid_seen"] = save_by_client(seen);
+  archive.values["lids"] = Json::array();
+  for (const std::map<std::int64_t, double>& iteration : lids_) {
+    archive.values["lids"].push_back(save_by_client(iteration));
+  }
   archive.values["estimates"] = save_by_client(estimates_);
   archive.values["noisy"] = noisy_;
   base_.save(archive);
@@ -312,6 +348,12 @@ void FedCorr::load(const Archive& archive) {
       throw Error(ErrorKind::run, "lid_sums and lid_seen are not of the same clients");
     }
     trails_[client] = {sum, times->second};
+  }
+  lids_.clear();
+  if (const auto lids = archive.find("lids")) {
+    for (const CheckedJson& iteration : lids->elements()) {
+      lids_.push_back(read_numbers(iteration, bounds));
+    }
   }
   estimates_ = read_numbers(archive.find("estimates"), bounds, 0.0, 1.0);
   const std::set<std::int64_t> noisy = read_clients(archive.find("noisy"), bounds);

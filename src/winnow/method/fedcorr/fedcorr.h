@@ -33,6 +33,8 @@ class FedCorr final : public Method {
   std::vector<Schema> schemas() const override;
   void play(std::int64_t round, Server& server) override;
   Findings findings() const override;
+  Details details() const override;
+  std::string keeps_labels_as(std::int64_t round, const Setting& setting) const override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
 
@@ -49,9 +51,11 @@ class FedCorr final : public Method {
   FedAvg finetune_;
   std::map<std::int64_t, double> turn_lids_;       // of the iteration in progress
   std::map<std::int64_t, fedcorr::Trail> trails_;  // over finished iterations
-  std::map<std::int64_t, double> estimates_;       // of all clients with samples; empty before the
-                                                   // first iteration is finished
-  std::vector<std::int64_t> noisy_;                // of the last finished iteration
+  // LID by client of every finished iteration.
+  std::vector<std::map<std::int64_t, double>> lids_;
+  std::map<std::int64_t, double> estimates_;  // of all clients with samples; empty before the
+                                              // first iteration is finished
+  std::vector<std::int64_t> noisy_;           // of the last finished iteration
 };
 
 MethodInfo fedcorr_info();

@@ -18,6 +18,7 @@ namespace {
 constexpr const char* kModelPrefix = "model/";
 constexpr const char* kOutputs = "outputs";
 constexpr const char* kExpertise = "expertise";
+constexpr std::size_t kMostCompared = 120;  // clients in the matrix of a report
 
 Message warmup_task(std::int64_t round, const State& global) {
   return Message("warmup").set("round", static_cast<std::uint32_t>(round)).set("model", global);
@@ -162,9 +163,7 @@ FedRN::Neighbours FedRN::choose(std::int64_t client, std::int64_t round,
       return {std::move(drawn), std::vector<double>(voters, 1.0)};
     }
   }
-  const Reliability known =
-      reliability(profiles_, client, alpha_,
-                  similarity_ == "softmax" ? Similarity::softmax : Similarity::logits);
+  const Reliability known = reliability(profiles_, client, alpha_, compared_by());
   Neighbours result{choice_ == "random" ? std::move(drawn) : most_reliable(known, neighbours_),
                     {known.self}};
   for (const std::int64_t neighbour : result.clients) {
@@ -258,6 +257,18 @@ Findings FedRN::findings() const {
   Findings findings;
   findings.scores[kExpertise] = std::move(expertise);
   return findings;
+}
+
+Details FedRN::details() const {
+  Details details;
+  if (profiles_.size() > 1) {
+    details.likeness = likeness(profiles_, compared_by(), kMostCompared);
+  }
+  return details;
+}
+
+Similarity FedRN::compared_by() const {
+  return similarity_ == "softmax" ? Similarity::softmax : Similarity::logits;
 }
 
 void FedRN::save(Archive& archive) const {

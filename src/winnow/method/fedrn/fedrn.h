@@ -27,6 +27,7 @@ class FedRN : public Method {
   std::vector<Schema> schemas() const override;
   void play(std::int64_t round, Server& server) override;
   Findings findings() const override;
+  Details details() const override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
 
@@ -43,6 +44,7 @@ class FedRN : public Method {
   // Takes a reply into the store; false when it holds values that are not finite.
   bool accept(std::int64_t client, const Message& reply, const Setting& setting);
   ModelStoreOptions store_options() const;
+  Similarity compared_by() const;
 
   std::int64_t neighbours_ = 1;
   std::int64_t warmup_ = 100;

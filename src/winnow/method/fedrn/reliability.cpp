@@ -78,6 +78,30 @@ Reliability reliability(const Profiles& profiles, std::int64_t target, double al
   return result;
 }
 
+Likeness likeness(const Profiles& profiles, Similarity similarity, std::size_t most) {
+  Likeness result{.of = similarity == Similarity::softmax ? "softmax" : "logits",
+                  .known = static_cast<std::int64_t>(profiles.size())};
+  const std::size_t count = std::min(most, profiles.size());
+  std::vector<std::vector<double>> signatures;
+  std::size_t place = 0;
+  for (const auto& [client, profile] : profiles) {
+    const std::size_t next = signatures.size();
+    const std::size_t wanted = count < 2 ? 0 : next * (profiles.size() - 1) / (count - 1);
+    if (next < count && place == wanted) {
+      result.clients.push_back(client);
+      signatures.push_back(signature(profile.output, similarity));
+    }
+    ++place;
+  }
+  for (const std::vector<double>& one : signatures) {
+    std::vector<double>& row = result.values.emplace_back();
+    for (const std::vector<double>& other : signatures) {
+      row.push_back(std::clamp(cosine(one, other), -1.0, 1.0));
+    }
+  }
+  return result;
+}
+
 std::vector<std::int64_t> most_reliable(const Reliability& reliability, std::int64_t count) {
   std::vector<std::int64_t> clients;
   clients.reserve(reliability.others.size());

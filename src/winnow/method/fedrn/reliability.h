@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "winnow/base/random.h"
+#include "winnow/method/method.h"
 
 namespace winnow {
 
@@ -37,6 +38,10 @@ double cosine(std::span<const double> a, std::span<const double> b);
 // never uploaded trusts itself by 1 and is similar to everybody by 1 (B.4 #5).
 Reliability reliability(const Profiles& profiles, std::int64_t target, double alpha,
                         Similarity similarity);
+
+// The cosines of the outputs of all known clients, or of `most` of them, evenly chosen from the
+// first to the last.
+Likeness likeness(const Profiles& profiles, Similarity similarity, std::size_t most);
 
 // The `count` others with the largest reliability, best first, of equal ones the lower id first;
 // all of them when there are fewer.
