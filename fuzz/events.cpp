@@ -7,6 +7,7 @@
 #include "small_experiment.h"
 #include "target.h"
 #include "winnow/base/files.h"
+#include "winnow/report/figures.h"
 #include "winnow/report/page.h"
 #include "winnow/report/table.h"
 #include "winnow/run/find_runs.h"
@@ -79,7 +80,9 @@ class Folder {
 void report(const std::filesystem::path& directory) {
   ReportReader reader({directory.string()});
   reader.stamp();
-  render_page(reader.read());
+  const Json data = reader.read();
+  render_page(data);
+  report_files(data);
 }
 
 // As the table command does it.

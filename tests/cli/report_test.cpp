@@ -33,6 +33,23 @@ TEST(Report, JsonIsTheDataOfThePage) {
   EXPECT_FALSE(std::filesystem::exists(shop / "report.html"));
 }
 
+TEST(Report, WritesEveryPictureAsAFile) {
+  const Workshop shop;
+  shop.done({"run", "e.toml", "-q", "--set", "method.name=fedns"});
+  const Ended ended =
+      shop.done({"report", "runs/small", "-o", "page.html", "--svg", "pictures", "--images"});
+  EXPECT_THAT(ended.err, StartsWith("pictures: pictures and curves.csv, "));
+  EXPECT_THAT(read_file(shop / "pictures/accuracy-rounds.svg"), StartsWith("<svg "));
+  EXPECT_THAT(read_file(shop / "pictures/curves.csv"), HasSubstr("\nfedns,small,1,4,"));
+  const std::string run = "pictures/run-fedns-small-s1/";
+  EXPECT_THAT(read_file(shop / (run + "score-gradient_norm.svg")), HasSubstr("truly noisy"));
+  EXPECT_THAT(read_file(shop / (run + "images.svg")), HasSubstr("data:image/png;base64,"));
+  EXPECT_THAT(read_file(shop / "page.html"), HasSubstr("\"png\":\"iVBORw0KGgo"));
+  write_file_whole(shop / "taken", "");
+  EXPECT_THAT(shop.call({"report", "runs/small", "--svg", "taken"}).err,
+              HasSubstr("winnow: cannot create taken"));
+}
+
 TEST(Report, WhatCannotBeShownIsAnErrorAndLeavesNothingBehind) {
   const Workshop shop;
   const Ended ended = shop.call({"report", "nowhere"});

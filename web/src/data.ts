@@ -21,12 +21,37 @@ export interface Score {
   mixture?: { means: number[]; variances: number[]; weights: number[] };
 }
 
+// How alike some clients are, a row for each.
+export interface Likeness {
+  of: string; // what was compared
+  known: number; // clients that could have been
+  clients: number[];
+  values: number[][]; // -1 to 1
+}
+
 export interface Findings {
   round?: number;
   flagged?: number[];
   noise_levels?: ByClient<{ estimated: number | null; real?: number | null }>;
   scores?: Record<string, Score>;
+  series?: Record<string, Score[]>; // one entry for every time that they were taken
+  likeness?: Likeness;
   confusion?: { before: number[][]; after?: number[][] };
+}
+
+// How right labels were at one time.
+export interface LabelsAt {
+  name: string; // "start", or the stage that has ended
+  round: number;
+  levels: ByClient<number>; // share of wrong labels
+  splits: ByClient<[found: number, falseAlarms: number, missed: number, leftAlone: number]>;
+  confusions?: ByClient<number[][]>; // [true][label], of some clients
+}
+
+export interface GroupImage {
+  client: number;
+  noisy: boolean | null; // null: not known
+  png: string; // in base64
 }
 
 export interface Summary {
@@ -90,6 +115,9 @@ export interface Run {
   history?: History;
   summary?: Summary;
   findings?: Findings;
+  labels?: LabelsAt[];
+  norms?: { thinned: boolean; by_client: ByClient<number[]> };
+  images?: { flagged: GroupImage[]; others: GroupImage[] };
   partition?: number;
 }
 
@@ -163,6 +191,21 @@ export const truthUnknown = (report: Report, run: Run | undefined): boolean =>
   (run?.findings?.round !== undefined &&
     run.findings.confusion === undefined &&
     !tooManyToCompare(report, run));
+
+// By client; undefined where it is not known.
+export function trulyNoisy(report: Report, run: Run | undefined): (id: string | number) => boolean | undefined {
+  const clients = truthUnknown(report, run) || run === undefined ? [] : (partitionOf(report, run)?.clients ?? []);
+  return (id) => clients[Number(id)]?.noisy;
+}
+
+// Of a client's samples; undefined where it is not known.
+export function noiseOf(report: Report, run: Run | undefined): (id: string | number) => number | undefined {
+  const clients = truthUnknown(report, run) || run === undefined ? [] : (partitionOf(report, run)?.clients ?? []);
+  return (id) => {
+    const client = clients[Number(id)];
+    return client && Math.max(client.wrong_share, client.distorted_share);
+  };
+}
 
 export interface Accuracies {
   best: number;

@@ -74,7 +74,7 @@ function rowNames(map: HeatMap, left: number, tall: number): SVGElement[] {
   const every = Math.ceil(12 / tall);
   return map.rows.flatMap((name, i) =>
     i % every === 0
-      ? [svg("text", { x: left - 6, y: (i + 0.5) * tall, class: "row-name" }, cut(name, 12))]
+      ? [svg("text", { x: left - 6, y: Math.max(6, (i + 0.5) * tall), class: "row-name" }, cut(name, 12))]
       : [],
   );
 }

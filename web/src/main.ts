@@ -20,11 +20,15 @@ import { accuracySection } from "./sections/accuracy";
 import { clientsSection } from "./sections/clients";
 import { confusionSection } from "./sections/confusion";
 import { costSection } from "./sections/cost";
+import { densitySection } from "./sections/density";
 import { experimentSection } from "./sections/experiment";
+import { imagesSection } from "./sections/images";
+import { likenessSection } from "./sections/likeness";
 import { partitionSection } from "./sections/partition";
 import { resultsSection } from "./sections/results";
-import { scoresSection } from "./sections/scores";
+import { scoresSection, seriesSection } from "./sections/scores";
 import { selectionSection } from "./sections/selection";
+import { stagesSection } from "./sections/stages";
 import { drawSection, lookOf, type Section } from "./view";
 
 const kAskEvery = 2000; // milliseconds
@@ -49,7 +53,12 @@ class Page {
   private readonly detail: Section[] = [
     clientsSection(),
     scoresSection(),
+    seriesSection(),
+    densitySection(),
+    likenessSection(),
+    imagesSection(),
     confusionSection(),
+    stagesSection(),
     partitionSection(),
   ];
   private readonly experiment = experimentSection();
@@ -261,7 +270,7 @@ class Page {
       this.subject.querySelectorAll("select")[focused]?.focus();
     }
     // While a run goes on its findings change at checkpoints only; in between nothing moves here.
-    const found = JSON.stringify([run?.id, run?.status, run?.findings?.round, run?.partition]);
+    const found = JSON.stringify([run?.id, run?.status, run?.findings?.round, run?.partition, run?.labels?.length]);
     if (found !== this.detailed) {
       this.detailed = found;
       this.refresh(this.detail);

@@ -104,3 +104,47 @@ function run({ row, column, seed, rounds, clients, classes, random }, partition)
         : { round: rounds, confusion: { before: square(20) } },
   };
 }
+
+// A run with everything that the papers draw: FedCorr's scores and stages, FedRN's likeness, FedNS's norms
+// and images.
+export function addPictures(report, run = report.runs.find(({ row }) => row === "fedcorr")) {
+  const random = generator();
+  const { clients, class_names: names } = report.partitions[run.partition];
+  const by = (value) => Object.fromEntries(clients.map((_, i) => [i, value(i)]));
+  const score = (iteration) => ({
+    by_client: by((i) => (clients[i].noisy ? 5 : 2) + iteration * random()),
+    roc_area: 1,
+    mixture: { means: [2.5, 5.5], variances: [0.1, 0.2], weights: [0.5, 0.5] },
+  });
+  const iterations = [1, 2, 3, 4, 5].map(score);
+  run.findings.series = { lid: iterations, lid_cumulative: iterations };
+  const level = (share) => by((i) => share * clients[i].wrong_share);
+  const square = (right) =>
+    names.map((_, i) => names.map((__, j) => (i === j ? right : Math.round(4 * random()))));
+  const confusions = (right) => Object.fromEntries([0, 1, 2, 3, 4].map((id) => [id, square(right)]));
+  const splits = Object.fromEntries(
+    clients.flatMap(({ noisy }, i) => (noisy ? [[i, [15, 2, 5, 18]]] : [])),
+  );
+  run.labels = [
+    { name: "start", round: 0, levels: level(1), splits: {}, confusions: confusions(5) },
+    { name: "stage 1", round: 10, levels: level(0.4), splits, confusions: confusions(20) },
+    { name: "stage 2", round: 15, levels: level(0.2), splits: {}, confusions: confusions(40) },
+  ];
+  const ids = clients.map((_, i) => i);
+  run.findings.likeness = {
+    of: "logits",
+    known: clients.length,
+    clients: ids,
+    values: ids.map((i) => ids.map((j) => (i === j ? 1 : i % 2 === j % 2 ? 0.8 : 0.1))),
+  };
+  run.norms = {
+    thinned: false,
+    by_client: by((i) => Array.from({ length: 12 }, () => (clients[i].noisy ? 3 : 6) + 2 * random())),
+  };
+  const pixel =
+    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAAAAABX3VL4AAAADklEQVR4nGNwOMBwwAEABgYCAXUCFc8AAAAASUVORK5CYII=";
+  const images = (noisy) =>
+    Array.from({ length: 9 }, (_, i) => ({ client: i % clients.length, noisy: noisy && i > 2, png: pixel }));
+  run.images = { flagged: images(true), others: images(false) };
+  return run;
+}

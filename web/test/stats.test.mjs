@@ -97,3 +97,17 @@ test("numbers are printed for people", () => {
   assert.equal(format.percentSpread({ mean: 0.5, deviation: 0.012, count: 3 }), "50.0 ± 1.2");
   assert.equal(format.percentSpread(undefined), "–");
 });
+
+test("a density encloses an area of one", () => {
+  const { x, y } = stats.densities([[1, 2, 2, 3], [7]], 400);
+  const step = x[1] - x[0];
+  for (const curve of y) {
+    const area = curve.reduce((sum, value) => sum + value * step, 0);
+    assert.ok(area > 0.9 && area < 1.01, `area ${area}`);
+  }
+});
+
+test("ticks are round numbers", () => {
+  assert.deepEqual(stats.roundTicks(0, 1, 5), [0, 0.2, 0.4, 0.6, 0.8, 1]);
+  assert.deepEqual(stats.roundTicks(-3, 12, 5), [0, 5, 10]);
+});

@@ -10,6 +10,7 @@ import {
 } from "../data";
 import { h, responsive, svg, table, unfold } from "../dom";
 import { percent, plural, short } from "../format";
+import { dot } from "../frame";
 import { renew } from "../renew";
 import type { Section } from "../view";
 
@@ -176,9 +177,6 @@ function noiseChart(clients: Client[], width: number, tell: (text: string) => vo
   });
   return picture;
 }
-
-const dot = (x: number, y: number, r: number): string =>
-  `M${(x - r).toFixed(2)} ${y.toFixed(1)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
 
 function describe(client: Client): string {
   const parts = [

@@ -1,14 +1,17 @@
 // Who holds what: classes against clients.
 import { type Partition, partitionOf, truthUnknown } from "../data";
-import { h, responsive, segmented, table, unfold } from "../dom";
+import { h, responsive, segmented, svg, table, unfold } from "../dom";
 import { plural, whole } from "../format";
+import { picture } from "../frame";
 import { heatMap } from "../heat_map";
 import { renew } from "../renew";
 import type { Section } from "../view";
 
 type Labels = "true_classes" | "given_classes";
+type Form = "matrix" | "bars";
 
 const kDrawn = 120; // most clients drawn
+const kNamed = 20; // most classes with a key
 
 // Evenly chosen from the first to the last.
 function chosen(count: number): number[] {
@@ -20,30 +23,49 @@ function chosen(count: number): number[] {
 
 export function partitionSection(): Section {
   let labels: Labels = "true_classes";
+  let form: Form = "matrix";
   let partition: Partition | undefined;
   let judged = true; // is it known who is noisy?
   const body = h("div");
-  const draw = (): void =>
-    renew(body, [partition, labels, judged], () => [
-      partition
-        ? partitionFigure(partition, judged ? labels : "given_classes", judged)
-        : h("p", { class: "empty" }, "This run directory does not record its partition."),
-    ]);
+  const draw = (): void => {
+    counted.hidden = !judged || form === "bars";
+    renew(body, [partition, labels, form, judged], () => {
+      if (partition === undefined) {
+        return [h("p", { class: "empty" }, "This run directory does not record its partition.")];
+      }
+      return form === "bars"
+        ? barFigures(partition, judged)
+        : [partitionFigure(partition, judged ? labels : "given_classes", judged)];
+    });
+  };
+  const counted = segmented(
+    "Labels counted",
+    [
+      { value: "true_classes", text: "True labels" },
+      { value: "given_classes", text: "Given labels" },
+    ],
+    labels,
+    (value) => {
+      labels = value;
+      draw();
+    },
+  );
   const controls = h(
     "div",
     { class: "controls" },
     segmented(
-      "Labels counted",
+      "How the partition is drawn",
       [
-        { value: "true_classes", text: "True labels" },
-        { value: "given_classes", text: "Given labels" },
+        { value: "matrix", text: "Matrix" },
+        { value: "bars", text: "Bars" },
       ],
-      labels,
+      form,
       (value) => {
-        labels = value;
+        form = value;
         draw();
       },
     ),
+    counted,
   );
   const element = h(
     "section",
@@ -57,7 +79,6 @@ export function partitionSection(): Section {
     update(view) {
       partition = view.subject && partitionOf(view.report, view.subject);
       judged = !truthUnknown(view.report, view.subject);
-      controls.hidden = !judged;
       draw();
     },
   };
@@ -123,3 +144,82 @@ const partitionTable = (partition: Partition, labels: Labels, judged: boolean): 
       ...client[labels].map(whole),
     ]),
   );
+
+// Apart in hue, and neighbours in lightness too.
+const classColour = (c: number): string =>
+  `hsl(${Math.round((c * 137.5) % 360)} 52% ${c % 2 === 0 ? 58 : 44}%)`;
+
+// What every client holds, without and with the noise on its labels, one bar for a client.
+function barFigures(partition: Partition, judged: boolean): HTMLElement[] {
+  const { clients, class_names: names } = partition;
+  const drawn = chosen(clients.length);
+  const most = Math.max(1, ...drawn.map((id) => clients[id].samples));
+  const figure = (title: string, labels: Labels) => {
+    const host = h("div", { class: "picture" });
+    responsive(host, (width) => {
+      const left = 34;
+      const step = Math.max(6, Math.min(22, 440 / drawn.length));
+      const bar = step > 8 ? step * 0.76 : step - 1;
+      const scale = (width - left - 4) / most;
+      const paths = names.map((_, c) => {
+        const d = drawn.map((id, i) => {
+          const counts = clients[id][labels];
+          const before = counts.slice(0, c).reduce((sum, count) => sum + count, 0);
+          const y = (4 + i * step + (step - bar) / 2).toFixed(1);
+          return counts[c] > 0
+            ? `M${(left + before * scale).toFixed(1)} ${y}h${(counts[c] * scale).toFixed(1)}v${bar.toFixed(1)}h-${(counts[c] * scale).toFixed(1)}z`
+            : "";
+        });
+        return svg("path", { d: d.join(""), style: `fill: ${classColour(c)}` });
+      });
+      const every = Math.ceil(12 / step);
+      const numbers = drawn.flatMap((id, i) =>
+        i % every === 0
+          ? [
+              svg(
+                "text",
+                {
+                  x: left - 6,
+                  y: 4 + (i + 0.5) * step,
+                  class: judged && clients[id].noisy ? "row-name marked" : "row-name",
+                },
+                String(id),
+              ),
+            ]
+          : [],
+      );
+      const height = 8 + drawn.length * step;
+      return picture(
+        width,
+        height + 18,
+        `${title}: samples of each class at ${plural(drawn.length, "client")}. The matrix has a table of them.`,
+        ...paths,
+        ...numbers,
+        svg("text", { x: left, y: height + 8, class: "column-name", style: "text-anchor: start" }, "0"),
+        svg(
+          "text",
+          { x: width - 4, y: height + 8, class: "column-name", style: "text-anchor: end" },
+          plural(most, "sample"),
+        ),
+      );
+    });
+    return h("figure", {}, h("figcaption", {}, title), host);
+  };
+  const key = (name: string, c: number) =>
+    h("span", {}, h("i", { class: "key", style: `background: ${classColour(c)}` }), name);
+  const left = drawn.length < clients.length ? ` Drawn: ${drawn.length} of ${plural(clients.length, "client")}, evenly chosen.` : "";
+  return [
+    h("p", { class: "keys" }, ...(names.length <= kNamed ? names.map(key) : [])),
+    h(
+      "div",
+      { class: "pair" },
+      ...(judged ? [figure("True labels", "true_classes")] : []),
+      figure(judged ? "Given labels, with the noise" : "Given labels", "given_classes"),
+    ),
+    h(
+      "p",
+      { class: "note" },
+      `A bar is a client${judged ? ", a bold number a noisy one" : ""}; its parts are the classes in their order.${left}`,
+    ),
+  ];
+}

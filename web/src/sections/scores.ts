@@ -1,20 +1,25 @@
 // The numbers by which a method tells clients apart: their distribution over truly clean and truly
-// noisy clients, with two normal distributions fitted to all of them.
-import { isNumber, partitionOf, type Score, truthUnknown } from "../data";
+// noisy clients, with two normal distributions fitted to all of them; each against the client's
+// noise; and how they came about, where they were taken several times.
+import { isNumber, noiseOf, type Score, trulyNoisy } from "../data";
 import { h, responsive, svg } from "../dom";
-import { plural, short } from "../format";
+import { percent, plural, short } from "../format";
+import { dot, makeFrame, picture } from "../frame";
 import { renew } from "../renew";
 import { histogram, normalDensity } from "../stats";
 import type { Section } from "../view";
 
 const kNames: Record<string, string> = {
   lid: "LID: local intrinsic dimension of the client's predictions",
+  lid_cumulative: "Cumulative LID",
   ncs: "NCS: how often the client fell below the best of its round",
   ncs_ratio: "NCS per time sampled",
   gradient_norm: "Gradient norm",
   validation_accuracy: "Accuracy on the server's validation set",
   expertise: "Expertise",
   reliability: "Reliability",
+  local_accuracy: "Test accuracy of the client's own model",
+  local_accuracy_own: "The same, on the classes that the client holds",
   flag_share: "Share of its rounds in which it was flagged",
   flag_share_early: "Share of its rounds up to penalty_rounds in which it was flagged",
 };
@@ -40,34 +45,159 @@ export function scoresSection(): Section {
     update(view) {
       const scores = Object.entries(view.subject?.findings?.scores ?? {});
       element.hidden = scores.length === 0;
-      const partition = view.subject && partitionOf(view.report, view.subject);
-      const truth = truthUnknown(view.report, view.subject) ? [] : (partition?.clients ?? []).map((one) => one.noisy);
-      renew(body, [scores, truth], () =>
-        scores.map(([name, score], i) =>
-          scoreFigure(`clip-${i}`, name, score, (id) => truth[Number(id)]),
+      const noisy = trulyNoisy(view.report, view.subject);
+      const noise = noiseOf(view.report, view.subject);
+      renew(body, [scores, view.subject?.partition, noise(0)], () =>
+        scores.flatMap(([name, score], i) => [
+          scoreFigure(`clip-${i}`, nameOf(name), score, noisy),
+          ...againstNoise(nameOf(name), score, noisy, noise),
+        ]),
+      );
+    },
+  };
+}
+
+// Small pictures of one score after the other, for scores that were taken several times.
+export function seriesSection(): Section {
+  const body = h("div");
+  const element = h(
+    "section",
+    { "aria-labelledby": "series" },
+    h("h3", { id: "series" }, "Scores from iteration to iteration"),
+    body,
+  );
+  return {
+    element,
+    update(view) {
+      const series = Object.entries(view.subject?.findings?.series ?? {});
+      element.hidden = series.length === 0;
+      const noisy = trulyNoisy(view.report, view.subject);
+      renew(body, [series, view.subject?.partition, noisy(0)], () =>
+        series.map(([name, times], i) =>
+          h(
+            "figure",
+            { class: "multiples" },
+            h("figcaption", {}, nameOf(name)),
+            keys(groupsOf(times[0], noisy), times.some((one) => one.mixture !== undefined)),
+            h(
+              "div",
+              { class: "small" },
+              ...times.map((score, time) =>
+                smallChart(`clip-${i}-${time}`, `${nameOf(name)}, iteration ${time + 1}`, score, noisy),
+              ),
+            ),
+          ),
         ),
       );
     },
   };
 }
 
-// `clip` is an id of its own; a method may call its scores anything.
-function scoreFigure(
-  clip: string,
-  name: string,
-  score: Score,
-  noisy: (id: string) => boolean | undefined,
-): HTMLElement {
-  const entries = Object.entries(score.by_client).filter((entry): entry is [string, number] =>
-    isNumber(entry[1]),
-  );
+function smallChart(clip: string, name: string, score: Score, noisy: Truth): HTMLElement {
+  const groups = groupsOf(score, noisy);
+  const host = h("div", { class: "picture" });
+  if (groups.length > 0) {
+    responsive(host, (width) => scoreChart(clip, name, groups, score, width, 96));
+  }
+  const area = score.roc_area != null ? `ROC area ${score.roc_area.toFixed(2)}` : "";
+  return h("div", {}, h("h4", {}, name.slice(name.lastIndexOf(",") + 2)), host, h("p", { class: "note" }, area));
+}
+
+type Truth = (id: string) => boolean | undefined;
+
+interface Group {
+  look: string;
+  text: string;
+  values: number[];
+}
+
+const entriesOf = (score: Score): [string, number][] =>
+  Object.entries(score.by_client).filter((entry): entry is [string, number] => isNumber(entry[1]));
+
+function groupsOf(score: Score, noisy: Truth): Group[] {
+  const entries = entriesOf(score);
   const values = (truth: boolean | undefined) =>
     entries.filter(([id]) => noisy(id) === truth).map(([, value]) => value);
-  const groups = [
+  return [
     { look: "clean", text: "truly clean", values: values(false) },
     { look: "noisy", text: "truly noisy", values: values(true) },
     { look: "unknown", text: "clients", values: values(undefined) },
   ].filter((group) => group.values.length > 0);
+}
+
+const keys = (groups: Group[], mixture: boolean): HTMLElement =>
+  h(
+    "p",
+    { class: "keys" },
+    ...groups.map(({ look, text }) => h("span", {}, h("i", { class: `key ${look}` }), text)),
+    mixture && h("span", {}, h("i", { class: "key mixture" }), "mixture"),
+  );
+
+// Every client as a point: its noise and its score.
+function againstNoise(
+  name: string,
+  score: Score,
+  noisy: Truth,
+  noise: (id: string) => number | undefined,
+): HTMLElement[] {
+  const points = entriesOf(score)
+    .map(([id, value]) => ({ id, value, noise: noise(id) }))
+    .filter((point): point is { id: string; value: number; noise: number } => isNumber(point.noise));
+  if (points.length < 2) {
+    return [];
+  }
+  const groups = groupsOf(score, noisy);
+  const host = h("div", { class: "picture" });
+  const values = points.map((point) => point.value);
+  const low = Math.min(...values);
+  const high = Math.max(...values);
+  const room = 0.05 * (high - low) || 1;
+  responsive(host, (width) => {
+    const frame = makeFrame(
+      width,
+      170,
+      { low: -0.02, high: 1.02, title: "noisy samples of the client (%)", format: (x) => percent(x, 0) },
+      { low: low - room, high: high + room, title: "score" },
+    );
+    const dots = (look: string, truth: boolean) =>
+      svg("path", {
+        class: look,
+        d: points
+          .filter((point) => noisy(point.id) === truth)
+          .map((point) => dot(frame.x(point.noise), frame.y(point.value), 3.2))
+          .join(""),
+      });
+    return picture(
+      width,
+      frame.height,
+      `${name} of ${plural(points.length, "client")} against their noise, from ${short(low)} to ${short(high)}.`,
+      ...frame.lines,
+      dots("clean", false),
+      dots("noisy", true),
+    );
+  });
+  const correlation = score.correlation_with_noise;
+  return [
+    h(
+      "figure",
+      {},
+      h("figcaption", {}, `${name} against the noise of the client`),
+      keys(groups, false),
+      host,
+      h(
+        "p",
+        { class: "note" },
+        `A point is a client.${correlation != null ? ` Correlation ${correlation.toFixed(2)}.` : ""}` +
+          " The table of all clients has the values.",
+      ),
+    ),
+  ];
+}
+
+// `clip` is an id of its own; a method may call its scores anything.
+function scoreFigure(clip: string, name: string, score: Score, noisy: Truth): HTMLElement {
+  const entries = entriesOf(score);
+  const groups = groupsOf(score, noisy);
   const host = h("div", { class: "picture" });
   if (groups.length > 0) {
     responsive(host, (width) => scoreChart(clip, name, groups, score, width));
@@ -81,13 +211,8 @@ function scoreFigure(
   return h(
     "figure",
     {},
-    h("figcaption", {}, nameOf(name)),
-    h(
-      "p",
-      { class: "keys" },
-      ...groups.map(({ look, text }) => h("span", {}, h("i", { class: `key ${look}` }), text)),
-      score.mixture && h("span", {}, h("i", { class: "key mixture" }), "mixture"),
-    ),
+    h("figcaption", {}, name),
+    keys(groups, score.mixture !== undefined),
     host,
     h("p", { class: "note" }, `${facts.filter(Boolean).join(" · ")}`),
   );
@@ -96,9 +221,10 @@ function scoreFigure(
 function scoreChart(
   clip: string,
   name: string,
-  groups: { look: string; values: number[] }[],
+  groups: Group[],
   score: Score,
   width: number,
+  height = 170,
 ): SVGElement {
   const count = groups.reduce((sum, group) => sum + group.values.length, 0);
   const bins = Math.max(8, Math.min(40, Math.ceil(2 * Math.sqrt(count))));
@@ -106,9 +232,12 @@ function scoreChart(
   const stacked = found.counts[0].map((_, bin) => found.counts.reduce((sum, c) => sum + c[bin], 0));
   const most = Math.max(...stacked);
   const left = 34;
-  const height = 170;
   const step = (width - left - 8) / bins;
-  const y = (value: number) => 6 + (1 - value / most) * height;
+  // Room for the mixture's peaks, unless they would press the bars flat.
+  const { means = [], variances = [], weights = [] } = score.mixture ?? {};
+  const peaks = means.map((mean, k) => count * found.width * weights[k] * normalDensity(mean, mean, variances[k]));
+  const top = Math.max(most, Math.min(1.6 * most, Math.max(0, ...peaks)));
+  const y = (value: number) => 6 + (1 - value / top) * height;
   const below = new Array<number>(bins).fill(0);
   const bars = groups.map((group, g) => {
     const d = found.counts[g].map((value, bin) => {
@@ -129,7 +258,7 @@ function scoreChart(
       width,
       height: height + 30,
       role: "img",
-      "aria-label": `Distribution of ${nameOf(name)} over ${plural(count, "client")}, from ${short(found.start)} to ${short(end)}.`,
+      "aria-label": `Distribution of ${name} over ${plural(count, "client")}, from ${short(found.start)} to ${short(end)}.`,
     },
     svg("clipPath", { id: clip }, svg("rect", { x: left, y: 2, width: width - left - 8, height: height + 4 })),
     ...[0, most].map((value) =>

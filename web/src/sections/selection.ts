@@ -1,16 +1,46 @@
 // How well clients chose what to train on, round by round.
-import { h } from "../dom";
+import { h, segmented } from "../dom";
 import { LineChart } from "../line_chart";
-import type { Section } from "../view";
+import type { XAxis } from "../stats";
+import type { Section, View } from "../view";
 import { curves, options } from "./accuracy";
 
+const kPrecision = "Precision: right labels among the chosen (%)";
+const kRecall = "Recall: chosen among the right labels (%)";
+
 export function selectionSection(): Section {
-  const precision = new LineChart(options("round", "Precision: right labels among the chosen (%)"));
-  const recall = new LineChart(options("round", "Recall: chosen among the right labels (%)"));
+  let axis: XAxis = "round";
+  let view: View | undefined;
+  const precision = new LineChart(options(axis, kPrecision));
+  const recall = new LineChart(options(axis, kRecall));
+  const draw = (): void => {
+    precision.describe(options(axis, kPrecision));
+    recall.describe(options(axis, kRecall));
+    if (view) {
+      precision.show(curves(view, axis, "label_precision"));
+      recall.show(curves(view, axis, "label_recall"));
+    }
+  };
   const element = h(
     "section",
     { "aria-labelledby": "selection" },
     h("h2", { id: "selection" }, "Choice of samples"),
+    h(
+      "div",
+      { class: "controls" },
+      segmented(
+        "What the choice of samples is drawn against",
+        [
+          { value: "round", text: "Rounds" },
+          { value: "participations", text: "Participations" },
+        ],
+        axis,
+        (value) => {
+          axis = value;
+          draw();
+        },
+      ),
+    ),
     h("div", { class: "pair" }, precision.element, recall.element),
     h(
       "p",
@@ -20,12 +50,12 @@ export function selectionSection(): Section {
   );
   return {
     element,
-    update(view) {
-      const chose = (run: (typeof view.report.runs)[number]) =>
+    update(next) {
+      view = next;
+      const chose = (run: (typeof next.report.runs)[number]) =>
         run.history?.label_precision !== undefined;
-      element.hidden = !view.report.runs.some(chose);
-      precision.show(curves(view, "round", "label_precision"));
-      recall.show(curves(view, "round", "label_recall"));
+      element.hidden = !next.report.runs.some(chose);
+      draw();
     },
   };
 }
