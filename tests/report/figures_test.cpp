@@ -116,6 +116,9 @@ TEST(Figures, ARunHasAPictureForEverythingThatItHasDataFor) {
   }
   EXPECT_THAT(names(report_files(little)),
               ElementsAre("accuracy-rounds.svg", "accuracy-participations.svg", "curves.csv"));
+  Json nameless = full_report();
+  nameless["runs"][0]["column"] = "";
+  EXPECT_THAT(names(report_files(nameless)), Contains("run-fedcorr-s1/noise.svg"));
 }
 
 TEST(Figures, EveryPictureStandsAlone) {

@@ -284,6 +284,13 @@ std::string file_part(const std::string& text) {
   return first == std::string::npos ? "" : part.substr(first, last + 1 - first);
 }
 
+// run-METHOD-SETTING-sSEED, without a setting that has no name.
+std::string run_folder(const CheckedJson& run) {
+  const std::string setting = file_part(run.at("column").text());
+  return fmt::format("run-{}{}{}-s{}", file_part(run.at("row").text()), setting.empty() ? "" : "-",
+                     setting, file_part(run.at("seed").text()));
+}
+
 // Names that were not given before.
 class FileNames {
  public:
@@ -374,9 +381,7 @@ std::vector<ReportFile> report_files(const Json& report) {
     if (!run.find("history")) {
       continue;  // not begun
     }
-    const std::string folder = folders.unused(fmt::format(
-        "run-{}-{}-s{}", figures::file_part(run.at("row").text()),
-        figures::file_part(run.at("column").text()), figures::file_part(run.at("seed").text())));
+    const std::string folder = folders.unused(figures::run_folder(run));
     try {
       figures::add_run(run, folder, all.at("partitions"), files);
     } catch (const Error& error) {

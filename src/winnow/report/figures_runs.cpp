@@ -15,7 +15,7 @@ namespace {
 constexpr double kPlotHeight = 240.0;
 
 std::string score_title(const std::string& name) {
-  static const std::map<std::string, std::string> kTitles{
+  static const std::map<std::string, std::string> titles{
       {"lid", "LID"},
       {"lid_cumulative", "Cumulative LID"},
       {"ncs", "NCS"},
@@ -23,8 +23,8 @@ std::string score_title(const std::string& name) {
       {"expertise", "Expertise"},
       {"local_accuracy", "Test accuracy of the client's own model"},
       {"local_accuracy_own", "Test accuracy of the client's own model, on its classes"}};
-  const auto found = kTitles.find(name);
-  if (found != kTitles.end()) {
+  const auto found = titles.find(name);
+  if (found != titles.end()) {
     return found->second;
   }
   std::string words = name;
@@ -44,7 +44,7 @@ std::string score_picture(const std::string& title, const CheckedJson& score, co
   for (const auto& [client, value] : values) {
     all.push_back(value);
   }
-  Scale y = scale_around(all, title);
+  const Scale y = scale_around(all, "score");
   const PlotPanel panel(canvas, {510.0, 60.0, 865.0, 60.0 + kPlotHeight},
                         {.low = -0.02, .high = 1.02, .title = "noisy samples (%)", .factor = 100.0},
                         y, "Against the noise of the client");
@@ -75,7 +75,8 @@ std::string series_picture(const std::string& title, const CheckedJson& series,
     const std::vector<Group> groups =
         groups_of(numbers_by_client(times[time].at("by_client")), truth);
     const double left = kWide * static_cast<double>(time % columns) + 55.0;
-    const double top = 60.0 + kTall * static_cast<double>(time / columns);
+    const std::size_t row = time / columns;
+    const double top = 60.0 + kTall * static_cast<double>(row);
     draw_histogram(canvas, {left, top, left + kWide - 70.0, top + kTall - 80.0}, groups,
                    times[time], title, fmt::format("Iteration {}", time + 1));
     if (time == 0) {
@@ -368,7 +369,8 @@ std::string images_picture(const CheckedJson& images) {
     std::size_t number = 0;
     for (const CheckedJson& image : images.at(name).elements()) {
       const double x = left + (kTile + kGap) * static_cast<double>(number % 3);
-      const double y = 44.0 + (kTile + kGap) * static_cast<double>(number / 3);
+      const std::size_t row = number / 3;
+      const double y = 44.0 + (kTile + kGap) * static_cast<double>(row);
       const CheckedJson noisy = image.at("noisy");
       const bool is_noisy = !noisy.is_null() && noisy.truth();
       canvas.png(x, y, kTile, kTile, image.at("png").text());

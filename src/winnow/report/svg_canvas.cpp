@@ -21,7 +21,7 @@ std::string tick_text(double value) {
 }
 
 std::string shortened(std::string_view words, std::size_t most) {
-  const std::string cleaned = clean(words);
+  std::string cleaned = clean(words);
   if (length_of(cleaned) <= most) {
     return cleaned;
   }

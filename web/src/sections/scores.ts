@@ -19,7 +19,7 @@ const kNames: Record<string, string> = {
   expertise: "Expertise",
   reliability: "Reliability",
   local_accuracy: "Test accuracy of the client's own model",
-  local_accuracy_own: "The same, on the classes that the client holds",
+  local_accuracy_own: "Test accuracy of the client's own model on the classes that it holds",
   flag_share: "Share of its rounds in which it was flagged",
   flag_share_early: "Share of its rounds up to penalty_rounds in which it was flagged",
 };
