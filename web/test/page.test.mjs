@@ -174,12 +174,16 @@ test("scores have names for people", async () => {
   const same = scores.lid;
   Object.assign(scores, { flag_share: same, flag_share_early: same, of_my_own: same });
   const { page } = await open(browser, report);
-  assert.deepEqual(await section(page, "scores").locator("figcaption").allTextContents(), [
+  const names = [
     "LID: local intrinsic dimension of the client's predictions",
     "Share of its rounds in which it was flagged",
     "Share of its rounds up to penalty_rounds in which it was flagged",
     "of my own",
-  ]);
+  ];
+  assert.deepEqual(
+    await section(page, "scores").locator("figcaption").allTextContents(),
+    names.flatMap((name) => [name, `${name} against the noise of the client`]),
+  );
   await page.context().close();
 });
 
