@@ -69,7 +69,7 @@ TEST(Judge, MeasuresCorrectionsThatAreNotKept) {
   EXPECT_EQ(relabel.at("wrong_to_right"), 1);
   EXPECT_EQ(relabel.at("right_to_wrong"), 1);
   EXPECT_EQ(relabel.at("wrong_now"), 2);
-  const Json confusion = judge_clients(two_clients(), {}, memories).at("confusion");
+  const Json confusion = judge_clients(two_clients(), {}, {}, memories).at("confusion");
   EXPECT_EQ(confusion.at("after").at(2).at(0), 1);
   memories[1].labels = Labels{0, 1, 2, 0};
   EXPECT_EQ(judge(two_clients(), {}, memories).at("relabel").at("wrong_now"), 0)
