@@ -172,9 +172,7 @@ void add_table_command(CLI::App& app, Program& program) {
                     "a line for each row and column; with --paper only the paper's metrics");
   command->add_option("--results", flags->results,
                       "take the results from this file (--format runs); DIR is the sweep file");
-  command->footer(
-      "Example:  winnow table runs/quickstart --metric best,last --format markdown\n"
-      "          winnow table experiments/quickstart.toml --results quickstart.csv");
+  command->footer("Example:  winnow table runs/quickstart --metric best,last --format markdown");
   command->callback([flags, &program] { print_table(*flags, program); });
 }
 
