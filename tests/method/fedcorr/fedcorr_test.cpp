@@ -473,7 +473,8 @@ TEST(FedCorr, TrainsWithTheChosenBaseInStageThree) {
   const auto method = fedcorr_of({{"base", {{"name", "fedprox"}, {"mu", 0.5}}}});
   Params params;
   method->declare(params);
-  EXPECT_EQ(params.find("base")->value(), (Json{{"name", "fedprox"}, {"mu", 0.5}}));
+  EXPECT_EQ(params.find("base")->value(),
+            (Json{{"name", "fedprox"}, {"mu", 0.5}, {"weighting", "samples"}}));
   EXPECT_THAT(error_text([] { fedcorr_of({{"base", "fedporx"}}); }), HasSubstr("method.base"));
 }
 
