@@ -654,9 +654,14 @@ void go_first(at::Device device) {
   static std::mutex mutex;
   static std::map<c10::DeviceIndex, c10::cuda::CUDAStream> streams;
   const std::scoped_lock lock(mutex);
-  const auto stream = streams.try_emplace(
-      device.index(), c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index()));
-  c10::cuda::setCurrentCUDAStream(stream.first->second);
+  auto stream = streams.find(device.index());
+  if (stream == streams.end()) {
+    stream = streams
+                 .emplace(device.index(),
+                          c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index()))
+                 .first;
+  }
+  c10::cuda::setCurrentCUDAStream(stream->second);
 }
 
 void keep_until_read(const at::Tensor& tensor) {
