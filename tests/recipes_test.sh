@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # Runs the small form of every recipe of the papers: recipes_test.sh BUILD SOURCE
 set -euo pipefail
-build=$1
-source=$2
+export build=$1 papers=$2/experiments/papers
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" # no data set of the user's is found from here
-failed=0
-for recipe in "$source"/experiments/papers/*/*.toml; do
-  name=${recipe#"$source/experiments/papers/"}
-  if ! "$build/winnow" sweep "$recipe" --scale smoke --slim --quiet --jobs 2 --lanes 1 --out "$work/runs" >log 2>&1; then
-    failed=1
-    echo "$name: $(cat log)"
+
+small_form() {
+  local name=${1#"$papers/"}
+  local out=${name//\//-}
+  if ! "$build/winnow" sweep "$1" --scale smoke --slim --quiet --lanes 1 --out "$out" >"$out.log" 2>&1; then
+    echo "$name: $(cat "$out.log")"
+    return 1
   fi
-  rm -rf "$work/runs"
-done
-exit "$failed"
+  rm -r "$out"
+}
+export -f small_form
+printf '%s\0' "$papers"/*/*.toml | xargs -0 -n 1 -P 2 bash -c 'small_form "$1"' small_form

@@ -85,7 +85,7 @@ test("what has no value is a dash: last10 without its rounds, the recall of no n
   }
   const { page, complaints } = await open(browser, report);
   const rows = await results(page);
-  assert.equal(rows.fedcorr["Mean of last ten rounds"], "–");
+  assert.equal(rows.fedcorr["Last ten rounds"], "–");
   assert.equal(rows.fedcorr["Flag recall"], "–");
   assert.equal(rows.fedcorr["Flag precision"], "100.0 ± 0.0");
   assert.equal(rows.fedcorr["Detection accuracy"], "85.0 ± 0.0");

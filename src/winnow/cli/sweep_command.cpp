@@ -201,6 +201,35 @@ class SweepExecution {
     show(true);
   }
 
+  // One after the other in this process: starting one takes longer than a small run.
+  void execute_here(const Registry& registry, const std::atomic<bool>& stop) {
+    Runtime runtime = flags_.runtime.runtime;
+    runtime.trust_model = true;  // as in start()
+    RunObserver silence;
+    for (const SweepRun* run : waiting_) {
+      const fs::path home = directory_ / run->id;
+      late_ = flags_.deadline > 0.0 && seconds() > flags_.deadline;
+      if (late_) {
+        break;
+      }
+      try {
+        const RunOutcome outcome =
+            run_status(home) == RunStatus::missing
+                ? start_run(run->experiment, registry, runtime, home, &stop, silence)
+                : resume_run(home, registry, runtime, &stop, silence);
+        if (outcome.interrupted) {
+          interrupted_ = true;
+          break;
+        }
+        finish(*run);
+      } catch (const Error& error) {
+        failures_.push_back(
+            {run->id, fmt::format("(exit code {}): {}", exit_code(error.kind()), error.what())});
+      }
+    }
+    show(true);
+  }
+
   void report(const std::vector<PlannedRun>& plan) const {
     tell_failures();
     const std::size_t finished = skipped_ + finished_;
@@ -288,6 +317,13 @@ class SweepExecution {
     running_.push_back({&run, start_child(arguments, log_of(run))});
   }
 
+  void finish(const SweepRun& run) {
+    ++finished_;
+    if (flags_.slim) {
+      slim_run(directory_ / run.id);
+    }
+  }
+
   void collect() {
     for (auto child = running_.begin(); child != running_.end();) {
       const std::optional<int> code = poll_child(child->pid);
@@ -296,10 +332,7 @@ class SweepExecution {
         continue;
       }
       if (*code == 0) {
-        ++finished_;
-        if (flags_.slim) {
-          slim_run(directory_ / child->run->id);
-        }
+        finish(*child->run);
       } else if (*code != kExitInterrupted) {
         failures_.push_back({child->run->id, fmt::format("(exit code {}): {}", *code,
                                                          last_words(log_of(*child->run)))});
@@ -439,7 +472,11 @@ void sweep(const SweepFlags& flags, Program& program) {
   if (!flags.runtime.quiet) {
     tell_rounds(sweep, flags.only, program.registry);
   }
-  execution.execute(stop_on_signals());
+  if (scale == Scale::smoke) {
+    execution.execute_here(program.registry, stop_on_signals());
+  } else {
+    execution.execute(stop_on_signals());
+  }
   execution.report(plan);
   program.exit_code = execution.interrupted()     ? kExitInterrupted
                       : execution.failures() != 0 ? kExitSweepFailed

@@ -15,7 +15,7 @@ const detects = (run: Run): boolean => run.summary?.detection !== undefined;
 
 const kMeasures: Measure[] = [
   { title: "Last", value: (run) => accuracies(run)?.last },
-  { title: "Mean of last ten rounds", value: (run) => accuracies(run)?.last10 },
+  { title: "Last ten rounds", value: (run) => accuracies(run)?.last10 },
   { title: "Best", value: (run) => accuracies(run)?.best },
   { title: "Flag precision", value: (run) => run.summary?.detection?.precision, applies: detects },
   { title: "Flag recall", value: (run) => run.summary?.detection?.recall, applies: detects },
