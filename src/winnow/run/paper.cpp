@@ -84,7 +84,7 @@ Json check_paper(const Json& part, const std::vector<std::pair<std::string, std:
     names.rows.insert(row);
     names.columns.insert(column);
   }
-  const Json blocks = part.is_array() ? part : Json::array({part});
+  Json blocks = part.is_array() ? part : Json::array({part});
   std::set<std::string> metrics;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const std::string key = part.is_array() ? fmt::format("paper.{}", i) : "paper";
