@@ -29,7 +29,7 @@ std::string number_text(double value) {
   std::string digits = fmt::format("{:.0f}", value);
   const std::size_t first = value < 0 ? 1 : 0;
   for (std::size_t end = digits.size(); end > first + 3;) {
-    digits.insert(end -= 3, ",");
+    digits.insert(end -= 3, 1, ',');
   }
   return digits;
 }

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "winnow/base/csv.h"
 #include "winnow/base/error.h"
 #include "winnow/report/figures_parts.h"
 #include "winnow/report/partition_picture.h"
@@ -173,17 +174,6 @@ std::string curve_picture(const std::vector<Method>& methods, const CurveKind& k
   return canvas.finish(fmt::format("{} against {}", kind.title, kind.x_title));
 }
 
-std::string csv_text(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) {
-    return text;
-  }
-  std::string quoted = "\"";
-  for (const char c : text) {
-    quoted += c == '"' ? "\"\"" : std::string(1, c);
-  }
-  return quoted + "\"";
-}
-
 std::string curves_csv(const std::vector<CheckedJson>& runs) {
   constexpr std::array kColumns{"round",    "participations",  "bytes",       "seconds",
                                 "accuracy", "label_precision", "label_recall"};
@@ -200,8 +190,8 @@ std::string curves_csv(const std::vector<CheckedJson>& runs) {
       columns.push_back(column ? column->elements() : std::vector<CheckedJson>());
     }
     for (std::size_t i = 0; i < rounds; ++i) {
-      text += fmt::format("{},{},{}", csv_text(run.at("row").text()),
-                          csv_text(run.at("column").text()), csv_text(run.at("seed").text()));
+      text += fmt::format("{},{},{}", csv_field(run.at("row").text()),
+                          csv_field(run.at("column").text()), csv_field(run.at("seed").text()));
       for (const std::vector<CheckedJson>& column : columns) {
         text += ',';
         if (i < column.size() && !column[i].is_null()) {

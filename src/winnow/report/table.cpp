@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "winnow/base/csv.h"
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
 
@@ -491,17 +492,6 @@ std::string plain_number(bool present, double value) {
     text.pop_back();
   }
   return text;
-}
-
-std::string csv_field(const std::string& label) {
-  if (label.find_first_of(",\"\r\n") == std::string::npos) {
-    return label;
-  }
-  std::string text = "\"";
-  for (const char c : label) {
-    text += c == '"' ? "\"\"" : std::string(1, c);
-  }
-  return text + '"';
 }
 
 // What a column is called in the long forms, where every line stands for itself.

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "winnow/base/csv.h"
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/text.h"
@@ -54,17 +55,6 @@ Json::json_pointer pointer_to(const std::string& name) {
   return Json::json_pointer(fmt::format("/{}", name));
 }
 
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) {
-    return text;
-  }
-  std::string result = "\"";
-  for (const char c : text) {
-    result += c == '"' ? "\"\"" : std::string(1, c);
-  }
-  return result + '"';
-}
-
 std::string field_text(const Json& summary, const ResultField& field) {
   const Json::json_pointer pointer = pointer_to(field.name);
   if (!summary.contains(pointer)) {
@@ -75,31 +65,11 @@ std::string field_text(const Json& summary, const ResultField& field) {
     case ResultKind::number:
       return value.is_number() ? value.dump() : "";
     case ResultKind::text:
-      return value.is_string() ? quoted(value.get<std::string>()) : "";
+      return value.is_string() ? csv_field(value.get<std::string>()) : "";
     case ResultKind::truth:
       break;
   }
   return value == true ? "true" : "";
-}
-
-// The fields of one line. A quoted field holds no line feed.
-std::vector<std::string> split_csv(const std::string& line) {
-  std::vector<std::string> fields(1);
-  bool inside = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (inside && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
-      fields.back() += '"';
-      ++i;
-    } else if (c == '"') {
-      inside = !inside;
-    } else if (c == ',' && !inside) {
-      fields.emplace_back();
-    } else {
-      fields.back() += c;
-    }
-  }
-  return fields;
 }
 
 // A number as JSON has it; nothing for anything else.
@@ -249,7 +219,8 @@ std::string write_results(const std::vector<ResultLine>& lines,
   }
   text += '\n';
   for (const ResultLine& line : lines) {
-    text += fmt::format("{},{},{},{}", quoted(line.row), quoted(line.column), line.seed, line.cell);
+    text += fmt::format("{},{},{},{}", csv_field(line.row), csv_field(line.column), line.seed,
+                        line.cell);
     for (const ResultField& field : fields) {
       text += fmt::format(",{}", field_text(line.summary, field));
     }
