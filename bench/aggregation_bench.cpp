@@ -8,7 +8,7 @@ namespace winnow {
 namespace {
 
 void weighted_mean(benchmark::State& bench, const char* model, NetShape shape) {
-  const State state = find_net(model).make(shape)->weights().initial(1);
+  const State state = builtin_networks().find(model).make(shape)->weights().initial(1);
   WeightedMean mean;
   for (auto _ : bench) {
     mean.add(state, 100.0);

@@ -11,9 +11,9 @@
 
 #include "winnow/base/random.h"
 #include "winnow/federation/aggregation.h"
-#include "winnow/federation/robust.h"
-#include "winnow/federation/robust_arfl.h"
-#include "winnow/federation/robust_distance.h"
+#include "winnow/federation/robust/robust.h"
+#include "winnow/federation/robust/robust_arfl.h"
+#include "winnow/federation/robust/robust_distance.h"
 #include "winnow/model/net.h"
 
 namespace winnow {
@@ -33,7 +33,8 @@ std::vector<float> draw_noise() {
 
 // ResNet-18's parameters, the first that make up `coordinates`, and clients around its start.
 std::vector<State> make_replies(std::int64_t count, std::int64_t coordinates) {
-  const State start = find_net("resnet18").make({10, 3, 32, 32})->weights().initial(1);
+  const State start =
+      builtin_networks().find("resnet18").make({10, 3, 32, 32})->weights().initial(1);
   const auto layout = std::make_shared<const Layout>(
       std::vector<Slot>{{"w", {coordinates}, SlotKind::parameter, 0, 0}});
   const std::vector<float> noise = draw_noise();

@@ -20,9 +20,9 @@ void train_epoch(benchmark::State& bench, const char* model, std::int64_t channe
   options.test_samples = 10;
   options.channels = channels;
   options.size = size;
-  const DataSet data = load(options);
+  const DataSet data = load(options, builtin_data_sets());
   const Feed feed(data.train.images, data.normalisation, 0, at::kCPU);
-  const NetInfo& net = find_net(model);
+  const NetInfo& net = builtin_networks().find(model);
   const NetShape shape{data.classes, channels, size, size};
   Lane lane([&] { return net.make(shape); }, feed, false);
   const State start = net.make(shape)->weights().initial(1);

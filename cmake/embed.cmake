@@ -1,5 +1,6 @@
 # Writes a C++ file that holds a file's bytes:
-#   cmake -DINPUT=web/dist/report.html -DOUTPUT=page_template.cpp -P embed.cmake
+#   cmake -DINPUT=web/dist/report.html -DOUTPUT=page_template.cpp -DNAME=page_template -P embed.cmake
+# NAME is a function of winnow/report/page.h that returns them.
 file(READ ${INPUT} bytes HEX)
 string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
 string(REGEX REPLACE "(................................................................................)"
@@ -9,14 +10,14 @@ file(WRITE ${OUTPUT} "#include \"winnow/report/page.h\"
 namespace winnow {
 namespace {
 
-constexpr unsigned char kPage[] = {
+constexpr unsigned char k_${NAME}[] = {
 ${bytes}
 };
 
 }  // namespace
 
-std::string_view page_template() {
-  return {reinterpret_cast<const char*>(kPage), sizeof kPage};
+std::string_view ${NAME}() {
+  return {reinterpret_cast<const char*>(k_${NAME}), sizeof k_${NAME}};
 }
 
 }  // namespace winnow

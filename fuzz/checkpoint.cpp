@@ -59,10 +59,11 @@ constexpr std::array<Choice, 16> kMethods{
 class Subject {
  public:
   explicit Subject(const Choice& choice)
-      : session_(fuzz::small_experiment(choice.method, choice.settings), builtin_methods(),
+      : session_(fuzz::small_experiment(choice.method, choice.settings), builtin_registry(),
                  {1, "cpu"}, nullptr) {
     session_.play();
     session_.play();
+    hash_ = session_.experiment().hash();
     right_ = session_.checkpoint();
     save_checkpoint(scratch_.path() / "checkpoint", right_);
     file_ = load_tensors(scratch_.path() / kName);
@@ -74,11 +75,15 @@ class Subject {
 
   // Reads the file as `winnow resume` does and plays a round.
   void read(std::string_view bytes) {
-    session_.restore(right_);
+    if (used_) {
+      session_.restore(right_);  // whatever became of it
+      used_ = false;
+    }
     scratch_.put(kName, bytes);
     fuzz::only_errors([&] {
-      const auto checkpoint = load_checkpoint(
-          scratch_.path() / "checkpoint", session_.experiment().hash(), session_.engine().layout());
+      const auto checkpoint =
+          load_checkpoint(scratch_.path() / "checkpoint", hash_, session_.crew().layout());
+      used_ = true;
       session_.restore(*checkpoint);
       if (session_.rounds_done() < session_.rounds()) {
         session_.play();
@@ -89,7 +94,9 @@ class Subject {
  private:
   fuzz::Scratch scratch_;
   Session session_;
+  std::string hash_;  // of the experiment
   Checkpoint right_;
+  bool used_ = false;  // a checkpoint was taken since it was right
   TensorFile file_;
   Json json_;
 };

@@ -1,13 +1,13 @@
 // An experiment file: TOML, then its checks; what is accepted is written and read back.
-#include "winnow/run/experiment.h"
+#include "winnow/experiment/experiment.h"
 
 #include "target.h"
-#include "winnow/run/toml.h"
+#include "winnow/experiment/toml.h"
 
 using namespace winnow;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const Registry registry = builtin_methods();
+  static const Registry registry = builtin_registry();
   return fuzz::only_errors([&] {
     Json tree = parse_toml({reinterpret_cast<const char*>(data), size}, "experiment.toml");
     anchor_paths(tree, "/nowhere");

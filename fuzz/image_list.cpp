@@ -3,6 +3,7 @@
 #include <array>
 
 #include "target.h"
+#include "winnow/data/client_sets.h"
 #include "winnow/data/image_layouts.h"
 
 using namespace winnow;
@@ -11,7 +12,7 @@ namespace {
 
 ImageSplit scan(std::uint8_t layout, const fuzz::Scratch& scratch, std::string_view first,
                 std::string_view second) {
-  switch (layout % 4) {
+  switch (layout % 6) {
     case 0:
       return scan_image_list(scratch.put("list.txt", first), "", 1);
     case 1:
@@ -26,12 +27,20 @@ ImageSplit scan(std::uint8_t layout, const fuzz::Scratch& scratch, std::string_v
       scratch.put(root / "val" / "val_annotations.txt", first);
       return scan_image_folder(root, 1);
     }
-    default:
+    case 3:
       scratch.put("noisy_train_key_list.txt", first);
       scratch.put("clean_test_key_list.txt", first);
       scratch.put("noisy_label_kv.txt", second);
       scratch.put("clean_label_kv.txt", second);
       return scan_clothing1m(scratch.path());
+    case 5: {  // a list of clients, without its images
+      const std::int64_t clients = count_clients_of(scratch.put("clients.csv", first), {});
+      fuzz::require(clients > 0, "a list of clients has some");
+      return {};
+    }
+    default:
+      return scan_image_list(scratch.put("list.csv", first), scratch.put("test.csv", second), 1,
+                             {"cat", "dog", "3"});
   }
 }
 

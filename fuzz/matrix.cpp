@@ -1,6 +1,6 @@
 // A matrix of label noise: chances of each label for each true class.
 #include "target.h"
-#include "winnow/noise/label_noise_rules.h"
+#include "winnow/noise/label/label_noise_rules.h"
 
 using namespace winnow;
 
@@ -8,13 +8,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const fuzz::Scratch scratch;
   fuzz::Input input(data, size);
   const std::int64_t classes = 1 + input.byte() % 16;
-  LabelNoiseOptions options;
-  options.file = scratch.put("matrix.txt", input.rest()).string();
+  TransitionMatrix rule;
+  rule.file = scratch.put("matrix.txt", input.rest()).string();
   const LabelNoiseContext context{classes, 8, 2, {0, 1}, "noise.0"};
   return fuzz::only_errors([&] {
     Stream stream(1, "noise-clients");
     std::vector<std::int64_t> samples{0, 1, 2, 3};
-    for (const ClientNoise& noise : plan_transition_matrix(options, context, stream)) {
+    for (const ClientNoise& noise : rule.plan(context, stream)) {
       fuzz::require(static_cast<bool>(noise.corrupt), "noise for every client");
       std::vector<std::int64_t> labels(samples.size(), classes - 1);
       noise.corrupt(samples, labels, stream);

@@ -1,16 +1,23 @@
 // An archive of NumPy arrays, and the data set in it.
 #include "winnow/data/npz.h"
 
+#include <array>
+
 #include "json_mutator.h"
 #include "packing.h"
 #include "target.h"
+#include "winnow/data/client_sets.h"
 
 using namespace winnow;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const fuzz::Scratch scratch;
   fuzz::Input input(data, size);
-  const std::int64_t classes = input.byte();
+  const std::uint8_t choice = input.byte();  // classes, and in the two upper bits the options
+  const std::int64_t classes = choice & 0x3f;
+  constexpr std::array kLayouts{"auto", "nchw", "nhwc", "auto"};
+  const ArrayOptions options{.layout = kLayouts[choice >> 6U],
+                             .float_range = choice >> 6U == 3 ? "0..1" : "auto"};
   const auto path = scratch.put("input.npz", input.rest());
   fuzz::only_errors([&] {
     const NpzFile file(path);
@@ -18,9 +25,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       fuzz::only_errors([&] { file.array(name); });
     }
   });
+  fuzz::only_errors([&] {
+    const DataSet set = read_client_set(path, {.arrays = options});
+    fuzz::require(set.owners.size() == set.train.labels.size(), "an owner for every sample");
+  });
   return fuzz::only_errors([&] {
-    const DataSet set = read_npz_set(path, classes);
+    const DataSet set = read_npz_set(path, classes, options);
     fuzz::require(set.train.images.size(0) == set.train.size(), "a label for every image");
+    fuzz::require(set.train.images.is_contiguous(), "contiguous planes");
   });
 }
 

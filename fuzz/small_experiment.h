@@ -4,16 +4,18 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
 
-#include "winnow/run/experiment.h"
-#include "winnow/run/toml.h"
+#include "winnow/experiment/experiment.h"
+#include "winnow/experiment/toml.h"
 
 namespace winnow::fuzz {
 
 // `settings` are lines of the [method] table.
-inline Experiment small_experiment(std::string_view method, std::string_view settings) {
-  const std::string text = fmt::format(R"(name = "small"
+inline std::string small_experiment_text(std::string_view method, std::string_view settings) {
+  return fmt::format(R"(name = "small"
+seed = 1
 rounds = 6
 [data]
 name = "synthetic"
@@ -35,8 +37,12 @@ epochs = 1
 name = "{}"
 {}
 )",
-                                       method, settings);
-  return parse_experiment(parse_toml(text, "small.toml"), builtin_methods());
+                     method, settings);
+}
+
+inline Experiment small_experiment(std::string_view method, std::string_view settings) {
+  const std::string text = small_experiment_text(method, settings);
+  return parse_experiment(parse_toml(text, "small.toml"), builtin_registry());
 }
 
 }  // namespace winnow::fuzz

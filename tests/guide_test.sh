@@ -12,33 +12,6 @@ mkdir build
 ln -s "$build" build/release
 export PATH="$build:$PATH"
 
-# A folder of small pictures, one colour per class, as a user would bring.
-python3 - <<'P'
-import os, struct, zlib
-def png(path, colour):
-    rows = b"".join(b"\0" + bytes(colour) * 16 for _ in range(16))
-    def part(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    with open(path, "wb") as file:
-        file.write(b"\x89PNG\r\n\x1a\n" + part(b"IHDR", struct.pack(">IIBBBBB", 16, 16, 8, 2, 0, 0, 0)) +
-                   part(b"IDAT", zlib.compress(rows)) + part(b"IEND", b""))
-for number, name in enumerate(["apples", "berries", "cherries"]):
-    os.makedirs(f"photos/{name}")
-    for i in range(20):
-        png(f"photos/{name}/{i}.png", (80 * number, 10 * i, 255 - 80 * number))
-import io, random, zipfile
-def npy(shape, data, kind):
-    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
-    text += " " * (-(len(text) + 11) % 64) + "\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + data
-with zipfile.ZipFile("arrays.npz", "w") as file:
-    for part, count in (("train", 60), ("test", 12)):
-        labels = [i % 3 for i in range(count)]
-        images = b"".join(bytes([80 * label + random.randrange(60)]) * 28 * 28 for label in labels)
-        file.writestr(f"{part}_images.npy", npy((count, 28, 28), images, "|u1"))
-        file.writestr(f"{part}_labels.npy", npy((count,), struct.pack(f"<{count}q", *labels), "<i8"))
-P
-
 # The page's blocks as one script: TOML is saved under the name its text gives, shell is run as it stands.
 python3 - "$source/docs/guide.md" > commands.sh <<'P'
 import re, sys
@@ -51,7 +24,23 @@ for before, kind, text in re.findall(r"([^\n]*)\n*\n```(toml|sh)\n(.*?)```", pag
     else:
         print(text)
 P
-[[ -f my-sweep.toml && $(grep -c '^winnow' commands.sh) -ge 10 ]]
+[[ -f my-sweep.toml && -f my-photos.toml && $(grep -c '^winnow' commands.sh) -ge 10 ]]
 bash commands.sh > output.log 2>&1 || { tail -40 output.log; exit 1; }
-[[ -s my-sweep.html && -f runs/own-folder/summary.json && -f runs/own-npz/summary.json ]]
-echo "every command of the guide runs"
+[[ -s my-sweep.html && -s my-photos.html && -s my-pictures/curves.csv ]]
+
+# A first run must not look broken: it learns, noise hurts, and the methods repair it.
+python3 - <<'P'
+import json
+def last(run):
+    return json.load(open(f"runs/{run}/summary.json"))["last"]
+def first(name):
+    return last(f"first/{name}_s1")
+def mean(name):
+    return (last(f"my-sweep/{name}_s1") + last(f"my-sweep/{name}_s2")) / 2
+assert last("synthetic") == first("fedavg") > 0.8
+assert min(first("fedavg-clean-labels"), first("fedcorr")) > first("fedavg") + 0.04
+assert first("oracle") > first("fedavg") + 0.02
+assert mean("clipfl-over-fedprox") > mean("fedavg") > 0.9
+assert min(last("my-photos"), last("my-arrays"), last("fednear")) > 0.9
+P
+echo "every command of the guide runs, and its runs learn"

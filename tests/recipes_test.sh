@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs the small form of every recipe of the papers: recipes_test.sh BUILD SOURCE
+# Runs the small form of every recipe of the papers and of the benchmarks of others: recipes_test.sh BUILD SOURCE
 set -euo pipefail
-export build=$1 papers=$2/experiments/papers
+export build=$1 recipes=$2/experiments
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" # no data set of the user's is found from here
 
 small_form() {
-  local name=${1#"$papers/"}
+  local name=${1#"$recipes/"}
   local out=${name//\//-}
   if ! "$build/winnow" sweep "$1" --scale smoke --slim --quiet --lanes 1 --out "$out" >"$out.log" 2>&1; then
     echo "$name: $(cat "$out.log")"
@@ -16,4 +16,4 @@ small_form() {
   rm -r "$out"
 }
 export -f small_form
-printf '%s\0' "$papers"/*/*.toml | xargs -0 -n 1 -P 2 bash -c 'small_form "$1"' small_form
+printf '%s\0' "$recipes"/papers/*/*.toml "$recipes"/benchmarks/*.toml | xargs -0 -n 1 -P 2 bash -c 'small_form "$1"' small_form

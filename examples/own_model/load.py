@@ -28,6 +28,6 @@ with torch.no_grad():
 accuracy = (logits.argmax(1) == labels).double().mean().item()
 
 logged = json.loads((run / "summary.json").read_text())["last"]
-print(f"{run.name}: accuracy {accuracy:.4f} in Python, {logged:.4f} in the run")
+print(f"{run.name}: accuracy {accuracy:.2%} in Python, {logged:.2%} in the run")
 if abs(accuracy - logged) > 1e-9:
     sys.exit("the two differ")

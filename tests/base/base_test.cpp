@@ -39,9 +39,27 @@ TEST(Text, NearestFindsTheMeantWordAndStaysSilentOtherwise) {
   EXPECT_EQ(nearest("batchsize", known), "batch_size");
   EXPECT_EQ(nearest("zebra_crossing", known), "");
   EXPECT_EQ(suggestion("momentun", known), "did you mean 'momentum'?");
+  EXPECT_EQ(nearest("Batch-Size", known), "batch_size") << "case and hyphens do not count";
+  EXPECT_EQ(nearest("decay", known), "weight_decay") << "a part of a word";
+  EXPECT_EQ(nearest("mu", known), "") << "two letters, both of them others";
+}
+
+TEST(Text, ManyNamesAreNotListedInAHint) {
+  std::vector<std::string> known{"first_of_many", "second_of_many"};
+  EXPECT_EQ(suggestion("zebra", known, "winnow list x"), "known: first_of_many, second_of_many");
+  known.resize(13, "another_of_many");
+  EXPECT_EQ(suggestion("zebra", known, "winnow list x"), "'winnow list x' shows them all");
+}
+
+TEST(Text, WordsOfOthersStandForOurs) {
+  const std::vector<Synonym> words{{"learning_rate", "lr"}};
+  EXPECT_EQ(meant("LearningRate", words), "lr");
+  EXPECT_EQ(meant("momentum", words), "momentum");
 }
 
 TEST(Text, NumbersForPeople) {
+  EXPECT_EQ(percent_text(0.68774), "68.77%");
+  EXPECT_EQ(percent_text(1.0), "100.00%");
   EXPECT_EQ(human_bytes(12), "12 B");
   EXPECT_EQ(human_bytes(462632), "462.6 kB");
   EXPECT_EQ(human_seconds(3.21), "3.2s");
@@ -90,6 +108,30 @@ TEST(Params, PrintsRangesInFull) {
   EXPECT_EQ(text(-65536, 4096), "-65,536 to 4096");
   EXPECT_EQ(text(100000, 1e300), "100,000 to 1e+300");
   EXPECT_EQ(params.add("n", number, "a number").at_least(1).range_text(), ">= 1");
+}
+
+TEST(Params, ReadsAValueOfAnEnumerationByItsName) {
+  enum class Fuse { kept, all };
+  Fuse fuse = Fuse::all;
+  Params params;
+  params.add("fuse", fuse, {{"kept", Fuse::kept}, {"all", Fuse::all}}, "which models").source("us");
+  const Param& declared = params.all().front();
+  EXPECT_EQ(declared.type(), "text");
+  EXPECT_EQ(declared.range_text(), "kept | all");
+  EXPECT_EQ(declared.default_value(), Json("all"));
+  params.read({{"fuse", "kept"}}, "method");
+  EXPECT_EQ(fuse, Fuse::kept);
+  EXPECT_EQ(params.values(), (Json{{"fuse", "kept"}}));
+  EXPECT_EQ(declared.default_value(), Json("all"));
+  EXPECT_EQ(error_text([&] {
+              params.read({{"fuse", "some"}}, "method");
+            }),
+            "method.fuse = \"some\": expected one of kept, all | which models");
+  EXPECT_EQ(error_text([&] {
+              params.read({{"fuse", 1}}, "method");
+            }),
+            "method.fuse = 1: expected a text in quotes | which models");
+  EXPECT_EQ(fuse, Fuse::kept) << "what is refused changes nothing";
 }
 
 TEST(Params, RejectsWrongValuesByName) {

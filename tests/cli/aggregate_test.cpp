@@ -188,14 +188,14 @@ TEST(Aggregate, LeavesOutFilesThatAreNotFinite) {
 TEST(Aggregate, RefusesMethodsThatNeedMoreThanModels) {
   ModelFiles folder;
   const Words files{folder.add("a.safetensors", 1)};
-  const std::string why = ": models alone do not make its next one: ";
+  const std::string why = ": it needs more than model files: ";
   expect_error(
       folder.call(files, {"-m", "fedavg,fednova"}), 2,
       "--method fednova" + why + "its messages carry 'a' beside the model\n  choose one of ");
   expect_error(folder.call(files, {"-m", "fedcorr"}), 2,
                "--method fedcorr" + why + "its clients have to do more than train once");
   expect_error(folder.call(files, {"-m", "oracle"}), 2,
-               "--method oracle" + why + "it needs to be told the truth about its clients");
+               "--method oracle" + why + "it needs to know which clients are noisy");
   expect_error(folder.call(files, {"-m", "krun"}), 3, "unknown method 'krun'\n  did you mean");
   expect_error(folder.call(files, {"-m", "bulyan"}), 3,
                "1 file: expected at least the 7 models that bulyan needs\n  give more files or "

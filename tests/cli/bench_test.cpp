@@ -73,7 +73,7 @@ TEST(Bench, AMissingPeerIsSaidBelowTheTable) {
       ContainsRegex("\nwinnow: LibTorch [^ ]+, cpu, fp32, lanes 2; matrix products reach "));
   EXPECT_THAT(
       ended.out,
-      HasSubstr("\nno peer: bench/peer/fedavg.py is not there; --peer PATH says where it lies\n"));
+      HasSubstr("\nno peer: bench/peer/fedavg.py does not exist; name it with --peer PATH\n"));
   EXPECT_EQ(ended.err, "");
 }
 
@@ -96,7 +96,7 @@ TEST(Bench, JsonWithoutAPeerSaysWhy) {
   const Json rows = Workshop().done(tiny({"--json"})).json();
   EXPECT_TRUE(rows[0].at("peer").is_null());
   EXPECT_TRUE(rows[0].at("ratio").is_null());
-  EXPECT_THAT(rows[0].at("peer_missing").get<std::string>(), HasSubstr("is not there"));
+  EXPECT_THAT(rows[0].at("peer_missing").get<std::string>(), HasSubstr("does not exist"));
 }
 
 TEST(Bench, ThePeerIsToldTheJobAndItsNumbersAreShown) {

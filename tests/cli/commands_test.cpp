@@ -9,12 +9,13 @@
 #include "cli/program.h"
 #include "winnow/base/text.h"
 #include "winnow/data/image_files.h"
-#include "winnow/method/method.h"
+#include "winnow/experiment/registry.h"
 #include "winnow/run/runner.h"
 
 namespace winnow::commands_test {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -35,9 +36,16 @@ TEST(Run, WritesADirectoryAndASummary) {
   const Workshop shop;
   const Ended ended = shop.done({"run", "e.toml"});
   EXPECT_THAT(ended.out, HasSubstr("small: fedavg, seed 1\n"));
-  EXPECT_THAT(ended.out, HasSubstr("  directory       runs/small\n"));
+  EXPECT_THAT(ended.out, HasSubstr("  directory        runs/small\n"));
+  for (const char* line :
+       {"  best             [0-9]+\\.[0-9][0-9]%\n", "  last ten rounds  [0-9]+\\.[0-9][0-9]%\n",
+        "  traffic          [0-9.]+ [kM]B\n", "  wall time        [0-9.]+s\n"}) {
+    EXPECT_THAT(ended.out, ContainsRegex(line));
+  }
   EXPECT_THAT(ended.err, HasSubstr("small: fedavg on synthetic, 4 clients, 4 rounds, "));
-  EXPECT_THAT(ended.err, HasSubstr("round 4/4  accuracy 0."));
+  EXPECT_THAT(
+      ended.err,
+      ContainsRegex("round 4/4  accuracy [0-9]+\\.[0-9][0-9]%  best [0-9]+\\.[0-9][0-9]%  "));
   const Json summary = read_summary(shop / "runs/small");
   EXPECT_THAT(ended.out, HasSubstr(summary.at("model_hash").get<std::string>().substr(0, 16)));
   EXPECT_THAT(names_in(shop / "."), ElementsAre("e.toml", "runs"));
@@ -50,11 +58,11 @@ TEST(Run, JsonIsTheSummary) {
   EXPECT_EQ(ended.err, "");
 }
 
-TEST(Run, QuietPrintsNothing) {
+TEST(Run, QuietPrintsTheResultAlone) {
   const Workshop shop;
   for (const Words& words : {Words{"run", "e.toml", "-q"}, {"resume", "runs/small", "--quiet"}}) {
     const Ended ended = shop.done(words);
-    EXPECT_EQ(ended.out, "");
+    EXPECT_THAT(ended.out, StartsWith("small: fedavg, seed 1\n  best "));
     EXPECT_EQ(ended.err, "");
   }
 }
@@ -72,7 +80,7 @@ TEST(Run, FlagsReachTheRun) {
   EXPECT_EQ(summary.at("device"), "cpu");
   EXPECT_THAT(names_in(shop / "."), ElementsAre("e.toml", "here"));
   EXPECT_DOUBLE_EQ(
-      read_run_experiment(shop / "here", builtin_methods()).method_params.at("mu").get<double>(),
+      read_run_experiment(shop / "here", builtin_registry()).method_params.at("mu").get<double>(),
       0.5);
 }
 
@@ -97,7 +105,8 @@ TEST(Run, ExitCodesAreTheDocumentedOnes) {
       shop.call({"run", "e.toml", "--set", "data.name=cifar10", "--set", "data.path=nowhere"}), 4,
       "data set 'cifar10' not found: looked for ");
   expect_error(shop.call({"run", "e.toml", "--device", "tpu"}), 2, "--device tpu: expected cpu");
-  expect_error(shop.call({"run", "e.toml", "--out", "."}), 5, ". exists already");
+  expect_error(shop.call({"run", "e.toml", "--out", "."}), 5,
+               ". exists already and is not a run directory\n  choose another --out");
   expect_error(shop.call({"run", "e.toml", "--out", "e.toml/run"}), 5, "cannot create e.toml/run");
   expect_error(shop.call({"run", "e.toml", "--out", std::string(300, 'x')}), 5,
                "File name too long");
@@ -115,15 +124,43 @@ TEST(Run, AnExistingDirectoryIsRefusedWithTheWayOn) {
   const Workshop shop;
   shop.done({"run", "e.toml", "--quiet"});
   expect_error(shop.call({"run", "e.toml", "--quiet"}), 5,
-               "runs/small exists already\n  continue it with 'winnow resume runs/small', or "
-               "choose another --out");
+               "runs/small holds a finished run\n  replace it with --force, or choose another "
+               "--out\n");
+  fs::remove(shop / "runs/small/summary.json");
+  expect_error(shop.call({"run", "e.toml", "--quiet"}), 5,
+               "runs/small holds a run that is not finished\n  continue it with 'winnow resume "
+               "runs/small', replace it with --force, or choose another --out\n");
+}
+
+TEST(Run, ForceReplacesARun) {
+  const Workshop shop;
+  shop.done({"run", "e.toml", "--quiet"});
+  shop.done({"run", "e.toml", "--quiet", "--force", "--set", "rounds=2"});
+  EXPECT_EQ(read_summary(shop / "runs/small").at("rounds"), 2);
+  shop.done({"run", "e.toml", "--quiet", "--force", "--out", "new"});
+}
+
+TEST(Run, ForceLeavesAloneWhatIsNoRun) {
+  const Workshop shop;
+  fs::create_directories(shop / "photos");
+  write_file_whole(shop / "photos/cat.txt", "mine");
+  expect_error(shop.call({"run", "e.toml", "--quiet", "--force", "--out", "photos"}), 5,
+               "photos is not a run directory\n  nothing was removed; choose another --out");
+  EXPECT_EQ(read_file(shop / "photos/cat.txt"), "mine");
+  shop.done({"run", "e.toml", "--quiet", "--out", "r"});
+  expect_error(shop.call({"run", "e.toml", "--force", "--out", "r", "--set", "data.name=cifar10",
+                          "--set", "data.path=nowhere"}),
+               4, "not found");
+  EXPECT_TRUE(fs::exists(shop / "r/summary.json")) << "removed only when the new run can start";
 }
 
 TEST(Resume, OfAFinishedRunShowsItsSummaryAgain) {
   const Workshop shop;
   const Json summary = shop.done({"run", "e.toml", "--json"}).json();
   EXPECT_EQ(shop.done({"resume", "runs/small", "--json"}).json(), summary);
-  EXPECT_THAT(shop.done({"resume", "runs/small/"}).out, HasSubstr("small: fedavg, seed 1"));
+  const Ended again = shop.done({"resume", "runs/small/"});
+  EXPECT_THAT(again.out, HasSubstr("small: fedavg, seed 1"));
+  EXPECT_EQ(again.err, "runs/small/ is finished; this is its result\n");
   expect_error(shop.call({"resume", "runs"}), 5, "runs is not a run directory");
 }
 
@@ -160,7 +197,7 @@ TEST(Table, ComparesRunsOfDifferentMethods) {
   const Json json = shop.done({"table", "a", "b", "--json", "--metric", "best,last"}).json();
   EXPECT_EQ(json.size(), 4U);
   EXPECT_EQ(json[0].at("row"), "fedavg");
-  expect_error(shop.call({"table", "a", "nowhere"}), 5, "nowhere holds neither a run nor a sweep");
+  expect_error(shop.call({"table", "a", "nowhere"}), 5, "nowhere does not exist");
   expect_error(shop.call({"table", "a", "--metric", "beauty"}), 2, "beauty");
   expect_error(shop.call({"table", "a", "--format", "pdf"}), 2, "pdf");
   write_file_whole(shop / "a/summary.json", "{}");
@@ -235,7 +272,7 @@ TEST(Table, SaysWhichRunUsesGroundTruth) {
                     Not(HasSubstr("*"))));
 }
 
-// The program prints them group by group.
+// The program prints them group by group, so a group must not begin a second time.
 TEST(List, MethodsStandInTheirGroups) {
   Words groups;
   Words names;
@@ -247,14 +284,9 @@ TEST(List, MethodsStandInTheirGroups) {
     }
     names.push_back(method.at("name").get<std::string>());
   }
-  EXPECT_THAT(groups, ElementsAre("system", "base", "robust aggregation", "selection",
-                                  "noisy-label", "local trainer", "oracle"));
-  Words registered;
-  const Registry registry = builtin_methods();
-  std::ranges::transform(registry.all(), std::back_inserter(registered), &MethodInfo::name);
-  EXPECT_EQ(names, registered);
-  EXPECT_EQ(Words(names.begin(), names.begin() + 5),
-            (Words{"fedcorr", "fedrn", "clipfl", "fedns", "fedncl"}));
+  EXPECT_EQ(std::set<std::string>(groups.begin(), groups.end()).size(), groups.size());
+  EXPECT_EQ(groups.front(), "system");
+  EXPECT_EQ(names, builtin_methods().names());
 }
 
 TEST(List, EveryKindOfThingInTextAndJson) {
@@ -276,6 +308,72 @@ TEST(List, EveryKindOfThingInTextAndJson) {
   EXPECT_THAT(shop.done({"list", "datasets"}).out, HasSubstr("synthetic  there"));
 }
 
+TEST(List, MethodsFitATerminalWithALineForEach) {
+  const Workshop shop;
+  const Words rows = split(shop.done({"list", "methods"}).out, '\n');
+  for (const std::string& row : rows) {
+    EXPECT_LE(row.size(), 80U) << row;
+  }
+  const Registry registry = builtin_registry();
+  std::set<std::string> groups;
+  for (const MethodInfo& info : registry.methods) {
+    groups.insert(info.group);
+    EXPECT_EQ(std::ranges::count_if(rows,
+                                    [&](const std::string& row) {
+                                      return row.starts_with("  " + info.name + " ") &&
+                                             row.ends_with(info.summary);
+                                    }),
+              1)
+        << info.name;
+  }
+  EXPECT_EQ(rows.size(), registry.methods.size() + groups.size() + 1);
+}
+
+TEST(List, NamesOtherPeopleUseAreListedAndDescribed) {
+  const Workshop shop;
+  EXPECT_THAT(shop.done({"list", "partitions"}).out,
+              HasSubstr("dirichlet              another name for dirichlet_class\n"));
+  EXPECT_THAT(shop.done({"list", "noises"}).out, HasSubstr("\nsymmetric  "));
+  EXPECT_THAT(shop.done({"describe", "iid"}).out,
+              AllOf(StartsWith("iid (partition)\n"), HasSubstr("\nanother name for iid_split\n")));
+  const std::string symmetric = shop.done({"describe", "symmetric"}).out;
+  EXPECT_THAT(symmetric,
+              HasSubstr("another name for fedrn_labels with type = \"symmetric\" and low "
+                        "= high = rate\n"));
+  EXPECT_THAT(symmetric, HasSubstr("\n  rate "));
+  EXPECT_THAT(shop.done({"inspect", "e.toml", "--set", "federation.partition=iid", "--set",
+                         "noise=[{name=\"symmetric\",rate=0.5}]"})
+                  .out,
+              HasSubstr("(50.00%)"));
+}
+
+TEST(List, ASingularIsUnderstood) {
+  const Workshop shop;
+  expect_error(shop.call({"list", "method"}), 2,
+               "list method: there is no such list\n  did you mean 'methods'?");
+  expect_error(shop.call({"list", "zebras"}), 2,
+               "known: methods, models, datasets, partitions, noises, distortions");
+}
+
+TEST(Describe, SaysWhetherADataSetIsThere) {
+  const Workshop shop;
+  EXPECT_THAT(shop.done({"describe", "synthetic"}).out, HasSubstr("\nit is there\n"));
+  EXPECT_THAT(shop.done({"describe", "pathmnist"}).out,
+              AllOf(HasSubstr("\nit is not here; looked for data/pathmnist.npz, "),
+                    HasSubstr("\nput pathmnist.npz from ")));
+  EXPECT_EQ(shop.done({"describe", "npz", "--json"}).json().at("there"), false);
+}
+
+TEST(Describe, OfNothingIsShort) {
+  const Workshop shop;
+  const Ended ended = shop.call({"describe", "zebra_crossing"});
+  expect_error(ended, 2, "nothing is called 'zebra_crossing'\n  'winnow list methods' shows ");
+  EXPECT_LT(ended.err.size(), 250U);
+  for (const char* table : {"method", "noise", "partition", "sweep"}) {
+    EXPECT_THAT(shop.done({"describe", table}).out, HasSubstr("\n")) << table;
+  }
+}
+
 TEST(Describe, ShowsParametersWithDefaultsAndRanges) {
   const Workshop shop;
   const Json method = shop.done({"describe", "fedprox", "--json"}).json();
@@ -284,7 +382,7 @@ TEST(Describe, ShowsParametersWithDefaultsAndRanges) {
   EXPECT_EQ(method.at("parameters")[0].at("default"), 0.01);
   EXPECT_EQ(method.at("parameters")[0].at("range"), ">= 0");
   EXPECT_THAT(shop.done({"describe", "lenet5"}).out, HasSubstr("parameters"));
-  EXPECT_THAT(shop.done({"describe", "train"}).out, HasSubstr("learning rate of SGD"));
+  EXPECT_THAT(shop.done({"describe", "train"}).out, HasSubstr("learning rate of the first"));
   EXPECT_THAT(shop.done({"describe", "shards", "--markdown"}).out,
               HasSubstr("| `shards_per_client` | `2` |"));
   expect_error(shop.call({"describe", "fedprx"}), 2,
@@ -314,7 +412,29 @@ TEST(Describe, EveryRowOfAMarkdownTableHasFourCells) {
     }
   }
   EXPECT_THAT(shop.done({"describe", "clipfl", "--markdown"}).out,
-              HasSubstr("| `fuse` | `\"kept\"` | kept \\| all | which models"));
+              HasSubstr("| `fuse` | `\"kept\"` | kept \\| all | models averaged"));
+}
+
+TEST(Describe, ShowsWhatCrossesAndWhatItTells) {
+  const Workshop shop;
+  const std::string text = shop.done({"describe", "fedcorr", "--exchanges"}).out;
+  EXPECT_THAT(text, HasSubstr("correct1_done"));
+  EXPECT_THAT(text, HasSubstr("its share of labels"));
+  const Json exchanges = shop.done({"describe", "fedcorr", "--exchanges", "--json"}).json();
+  const Json& correction = exchanges.at(1);
+  EXPECT_EQ(correction.at("task"), "correct1");
+  EXPECT_EQ(correction.at("task_bytes"), "4 + 4 P");
+  EXPECT_EQ(correction.at("answers").at(0).at("name"), "muhat");
+  EXPECT_EQ(correction.at("answers").at(0).at("range"), "0 to 1");
+  EXPECT_EQ(shop.done({"describe", "fedcorr", "--json"}).json().at("exchanges"), exchanges);
+  EXPECT_THAT(
+      shop.done({"describe", "clc", "--exchanges", "--markdown"}).out,
+      HasSubstr("| `confidence_done` | to server | mean C f64, 0 to 1; count C f64, at most "
+                "its samples | 16 C |"));
+  expect_error(shop.call({"describe", "lenet5", "--exchanges"}), 2,
+               "--exchanges: 'lenet5' is a model, which sends no messages\n  give the name of a "
+               "method: winnow "
+               "list methods");
 }
 
 TEST(Inspect, ShowsPartitionAndNoiseBeforeTraining) {
@@ -448,10 +568,10 @@ set = { "method.name" = "fedcorr", "method.iterations" = 1, "method.finetune_rou
 TEST(Run, ARecallOfNothingIsADash) {
   const Workshop shop;
   const Ended run = shop.done(with({"run", "e.toml", "--set", "noise=[]"}, kFedCorr));
-  EXPECT_THAT(run.err, HasSubstr(" R -"));
+  EXPECT_THAT(run.err, HasSubstr(" recall -"));
   const Json detection = read_summary(shop / "runs/small").at("detection");
-  EXPECT_EQ(detection.at("recall"), Json(nullptr));
-  shop.done({"table", "runs/small", "--metric", "last,precision,recall"});
+  EXPECT_EQ(detection.at("flag_recall"), Json(nullptr));
+  shop.done({"table", "runs/small", "--metric", "last,flag_precision,flag_recall"});
   shop.done({"report", "runs/small", "--out", "page.html"});
 }
 

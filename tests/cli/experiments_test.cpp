@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "cli/program.h"
-#include "winnow/run/experiment.h"
-#include "winnow/run/sweep.h"
+#include "winnow/experiment/experiment.h"
+#include "winnow/sweep/sweep_index.h"
 
 namespace winnow::experiments_test {
 
@@ -22,7 +22,8 @@ std::vector<fs::path> experiment_files() {
 }
 
 bool is_sweep(const Json& tree) {
-  return tree.contains("grid") || tree.contains("row") || tree.contains("column");
+  return tree.contains("grid") || tree.contains("row") || tree.contains("column") ||
+         tree.contains("methods");
 }
 
 TEST(Experiments, AllOfThemAreAccepted) {
@@ -31,9 +32,9 @@ TEST(Experiments, AllOfThemAreAccepted) {
     const bool sweep = is_sweep(load_experiment_tree(file, {}));
     EXPECT_EQ(error_text([&] {
                 if (sweep) {
-                  load_sweep(file, {}, builtin_methods());
+                  load_sweep(file, {}, builtin_registry());
                 } else {
-                  load_experiment(file, {}, builtin_methods());
+                  load_experiment(file, {}, builtin_registry());
                 }
               }),
               "no error");
@@ -62,7 +63,7 @@ TEST(Experiments, SweepsListTheirRuns) {
     if (file.parent_path().filename() == "experiments" &&
         is_sweep(load_experiment_tree(file, {}))) {
       const Ended plan = shop.done({"sweep", file.string(), "--dry-run"});
-      EXPECT_EQ(lines(plan.out), load_sweep(file, {}, builtin_methods()).runs.size() + 1) << file;
+      EXPECT_EQ(lines(plan.out), load_sweep(file, {}, builtin_registry()).runs.size() + 1) << file;
     }
   }
 }

@@ -1,11 +1,12 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
 #include "cli/program.h"
-#include "winnow/run/experiment.h"
-#include "winnow/run/sweep.h"
+#include "winnow/experiment/experiment.h"
+#include "winnow/sweep/sweep.h"
 
 namespace winnow::help_test {
 
@@ -15,8 +16,9 @@ using ::testing::StartsWith;
 
 namespace fs = std::filesystem;
 
-const Words kCommands{"run",      "resume",  "verify", "sweep",  "table", "list",
-                      "describe", "inspect", "bench",  "report", "watch", "aggregate"};
+const Words kCommands{"run",    "resume",    "verify", "sweep",      "table",
+                      "report", "watch",     "list",   "describe",   "inspect",
+                      "deal",   "aggregate", "bench",  "completion", "manual"};
 
 // The experiments that a help text names, each with the command it is given to.
 std::vector<std::pair<std::string, fs::path>> named_experiments(const std::string& help) {
@@ -41,9 +43,9 @@ TEST(Help, EveryCommandHasAnExampleThatWorks) {
     EXPECT_EQ(help.err, "") << command;
     for (const auto& [name, file] : named_experiments(help.out)) {
       if (name == "sweep") {
-        EXPECT_NO_THROW(load_sweep(file, {}, builtin_methods())) << file;
+        EXPECT_NO_THROW(load_sweep(file, {}, builtin_registry())) << file;
       } else {
-        EXPECT_NO_THROW(load_experiment(file, {}, builtin_methods())) << file;
+        EXPECT_NO_THROW(load_experiment(file, {}, builtin_registry())) << file;
       }
     }
   }
@@ -60,7 +62,24 @@ TEST(Help, TheProgramNamesItsCommandsItsExitCodesAndWhereToStart) {
   const auto start = named_experiments(help.out);
   ASSERT_EQ(start.size(), 1U);
   EXPECT_EQ(start[0].first, "run");
-  EXPECT_NO_THROW(load_experiment(start[0].second, {}, builtin_methods()));
+  EXPECT_NO_THROW(load_experiment(start[0].second, {}, builtin_registry()));
+}
+
+TEST(Help, FitsATerminalAndSaysNothingOfTheParsersTypes) {
+  constexpr std::size_t kWidest = 100;
+  const std::string help = Workshop().call({"--help-all"}).out;
+  for (const char* word : {"INT", "FLOAT", "TEXT:", "REQUIRED", "NONNEGATIVE", "POSITIVE"}) {
+    EXPECT_THAT(help, Not(HasSubstr(word)));
+  }
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), kWidest) << line;
+  }
+  const std::string run = Workshop().call({"run", "--help"}).out;
+  EXPECT_THAT(run, HasSubstr("\n  FILE                        experiment file (TOML)\n"));
+  EXPECT_THAT(run, HasSubstr("\n  --lanes N                   trainers that work in parallel"));
+  EXPECT_THAT(run, HasSubstr("\n  --device NAME               cpu, cuda, cuda:N or auto (default: "
+                             "auto)\n"));
 }
 
 TEST(Help, TheVersionNamesLibTorchAndWhatIsLeftOut) {
@@ -102,9 +121,14 @@ TEST(Usage, BadValuesOfFlags) {
                      "try 'winnow run --help'");
   expect_usage_error({"run", "e.toml", "--set", "rounds"}, "--set rounds: expected key=value",
                      "for example --set train.lr=0.03");
-  for (const Words& words : {Words{"run", "e.toml", "--seed", "-1"},
-                             {"run", "e.toml", "--seed", "x"},
-                             {"run", "e.toml", "--set", "rounds.x=1"},
+  for (const char* seed : {"-1", "x", "1.5", "99999999999999999999"}) {
+    expect_usage_error({"run", "e.toml", "--seed", seed},
+                       fmt::format("--seed: expected a whole number, 0 or more, not {}", seed),
+                       "try 'winnow run --help'");
+  }
+  expect_usage_error({"sweep", "e.toml", "--deadline", "-1"},
+                     "--deadline: expected more than 0, not -1", "try 'winnow sweep --help'");
+  for (const Words& words : {Words{"run", "e.toml", "--set", "rounds.x=1"},
                              {"run", "e.toml", "--set", "name=\xff"},
                              {"run", "e.toml", "--device", "tpu"},
                              {"verify", "x", "--rounds", "0"},

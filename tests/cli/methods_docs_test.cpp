@@ -12,9 +12,9 @@
 #include "testing/errors.h"
 #include "winnow/base/files.h"
 #include "winnow/base/text.h"
-#include "winnow/method/method.h"
-#include "winnow/run/experiment.h"
-#include "winnow/run/toml.h"
+#include "winnow/experiment/experiment.h"
+#include "winnow/experiment/registry.h"
+#include "winnow/experiment/toml.h"
 
 namespace winnow::methods_docs_test {
 
@@ -79,13 +79,20 @@ TEST_P(MethodPage, HasTheFormOfAllPages) {
   const std::string page = read_page(GetParam());
   EXPECT_THAT(page, HasSubstr("\n**Idea.** "));
   EXPECT_THAT(page, HasSubstr("\n**When to use it.** "));
+  EXPECT_THAT(page, HasSubstr("\n**Absences:** ")) << "what it makes of replies that never come";
   EXPECT_THAT(sections(page), ElementsAre("Example", "Parameters", "Steps", "Messages and cost",
                                           "Variants and deviations", "Results measured here",
                                           "Published figures to compare"));
 }
 
+// scripts/docs keeps what stands between the marks equal to what the method declares.
+TEST_P(MethodPage, HasTheTableOfItsMessages) {
+  EXPECT_THAT(read_page(GetParam()),
+              HasSubstr("<!-- exchanges " + page_of(GetParam()) + " -->\n| message |"));
+}
+
 TEST_P(MethodPage, HasAnExampleThatIsAccepted) {
-  const Registry registry = builtin_methods();
+  const Registry registry = builtin_registry();
   EXPECT_EQ(error_text([&] {
               const Json tree = parse_toml(example(read_page(GetParam())), "example.toml");
               const Experiment experiment = parse_experiment(tree, registry);
@@ -96,19 +103,12 @@ TEST_P(MethodPage, HasAnExampleThatIsAccepted) {
             "no error");
 }
 
-std::vector<std::string> all_methods() {
-  std::vector<std::string> names;
-  const Registry registry = builtin_methods();
-  std::ranges::transform(registry.all(), std::back_inserter(names), &MethodInfo::name);
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, MethodPage, ::testing::ValuesIn(all_methods()),
+INSTANTIATE_TEST_SUITE_P(All, MethodPage, ::testing::ValuesIn(builtin_methods().names()),
                          [](const auto& info) { return info.param; });
 
 TEST(MethodPages, AreThoseOfTheMethodsThereAre) {
   std::set<std::string> expected;
-  for (const std::string& method : all_methods()) {
+  for (const std::string& method : builtin_methods().names()) {
     expected.insert(page_of(method) + ".md");
   }
   std::set<std::string> pages;

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -25,6 +26,11 @@
 #include "winnow/base/params.h"
 
 namespace winnow {
+
+// The long form of tests that start the program over and over, which scripts/nightly runs.
+inline bool all_of_it() {
+  return std::getenv("WINNOW_TEST_ALL") != nullptr;
+}
 
 using Words = std::vector<std::string>;
 

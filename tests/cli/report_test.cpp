@@ -19,7 +19,7 @@ TEST(Report, WritesOnePage) {
   const Ended ended = shop.done({"report", "runs/small", "-o", "page.html"});
   EXPECT_EQ(ended.out, "");
   EXPECT_THAT(ended.err, StartsWith("page.html ("));
-  EXPECT_THAT(ended.err, HasSubstr(" kB) shows runs: 1\n"));
+  EXPECT_THAT(ended.err, HasSubstr(" kB) shows 1 run\n"));
   const std::string page = read_file(shop / "page.html");
   EXPECT_THAT(page, StartsWith("<!doctype html>"));
   EXPECT_THAT(page, HasSubstr("\"row\":\"fedavg\""));
@@ -54,7 +54,7 @@ TEST(Report, WhatCannotBeShownIsAnErrorAndLeavesNothingBehind) {
   const Workshop shop;
   const Ended ended = shop.call({"report", "nowhere"});
   EXPECT_EQ(ended.code, 5);
-  EXPECT_THAT(ended.err, HasSubstr("nowhere holds neither a run nor a sweep"));
+  EXPECT_THAT(ended.err, HasSubstr("nowhere does not exist"));
   EXPECT_THAT(names_in(shop / "."), ::testing::ElementsAre("e.toml"));
   shop.done({"run", "e.toml", "-q"});
   EXPECT_EQ(shop.call({"report", "runs/small", "-o", "no/such/place.html"}).code, 5);
@@ -166,7 +166,7 @@ TEST(Watch, SaysAtOnceWhatItCannotShow) {
   const Workshop shop;
   const Ended ended = shop.call({"watch", "nowhere", "--port", "0"});
   EXPECT_EQ(ended.code, 5);
-  EXPECT_THAT(ended.err, HasSubstr("nowhere holds neither a run nor a sweep"));
+  EXPECT_THAT(ended.err, HasSubstr("nowhere does not exist"));
 }
 
 }  // namespace winnow::report_test

@@ -6,7 +6,7 @@
 
 #include "cli/program.h"
 #include "winnow/run/runner.h"
-#include "winnow/run/sweep.h"
+#include "winnow/sweep/sweep.h"
 
 namespace winnow::sweep_test {
 
@@ -123,7 +123,7 @@ TEST(SweepCommand, AtTheDeadlineItStopsAndContinuesLater) {
   short_of_time.insert(short_of_time.end(), {"--deadline", "1.5"});
   const Ended stopped = shop.call(short_of_time);
   EXPECT_EQ(stopped.code, 130) << stopped.err;
-  EXPECT_THAT(stopped.err, HasSubstr("the time is up; continue with the same command\n"));
+  EXPECT_THAT(stopped.err, HasSubstr("the deadline has passed; continue with the same command\n"));
   EXPECT_THAT(stopped.err, Not(HasSubstr("failed")));
   EXPECT_FALSE(fs::exists(shop / "s/fedavg_s2")) << "nothing is begun after it";
 }
@@ -269,10 +269,10 @@ TEST(SweepCommand, JsonListsTheRunsThatWereAskedFor) {
   EXPECT_EQ(list[1].at("id"), "fedprox_s2");
 }
 
-TEST(SweepCommand, QuietPrintsNothing) {
+TEST(SweepCommand, QuietPrintsTheResultAlone) {
   const Workshop shop("[grid]\nseed = [1]\n");
   const Ended ended = shop.done({"sweep", "e.toml", "--quiet"});
-  EXPECT_EQ(ended.out, "");
+  EXPECT_EQ(ended.out, "1 of 1 runs finished (1 now, 0 before); table: winnow table runs/small\n");
   EXPECT_EQ(ended.err, "");
 }
 
@@ -358,10 +358,25 @@ TEST(SweepCommand, ADirectoryOfOtherRunsIsRefused) {
   shop.done({"sweep", "e.toml", "--out", "s", "--quiet"});
   const Ended changed = shop.call({"sweep", "e.toml", "--out", "s", "--set", "rounds=5"});
   EXPECT_EQ(changed.code, 5);
-  EXPECT_THAT(changed.err, HasSubstr("s/fedavg_s1 was made from another experiment"));
+  EXPECT_THAT(changed.err, HasSubstr("s/fedavg_s1 was made from another experiment\n  choose "
+                                     "another --out, or replace it with --force\n"));
   const Ended single = shop.call({"sweep", "e.toml", "--out", "s/fedavg_s1"});
   EXPECT_EQ(single.code, 5);
   EXPECT_THAT(single.err, HasSubstr("is the directory of a single run"));
+}
+
+TEST(SweepCommand, ForceReplacesRunsOfAnotherExperimentAndNoOthers) {
+  const Workshop shop("[grid]\nseed = [1, 2]\n");
+  shop.done({"sweep", "e.toml", "--out", "s", "--quiet"});
+  shop.done({"sweep", "e.toml", "--out", "s", "--only", "_s1", "--force", "--set", "rounds=2"});
+  EXPECT_EQ(read_summary(shop / "s/fedavg_s1").at("rounds"), 2);
+  EXPECT_EQ(read_summary(shop / "s/fedavg_s2").at("rounds"), 4);
+  const Ended dry = shop.done({"sweep", "e.toml", "--out", "s", "--force", "--dry-run"});
+  EXPECT_THAT(dry.out, HasSubstr("would replace a run of another experiment"));
+  EXPECT_THAT(dry.out, HasSubstr("finished"));
+  EXPECT_THAT(shop.done({"sweep", "e.toml", "--out", "s", "--force", "--quiet"}).out,
+              HasSubstr("2 of 2 runs finished (1 now, 1 before)"));
+  EXPECT_EQ(read_summary(shop / "s/fedavg_s1").at("rounds"), 4);
 }
 
 TEST(SweepCommand, BadFilesAreNamed) {
@@ -380,15 +395,8 @@ TEST(SweepCommand, BadFilesAreNamed) {
 TEST(SweepCommand, RunsEveryMethodThereIsAndPrintsOneTable) {
   const Workshop shop;
   const fs::path file = fs::path(WINNOW_SOURCE_DIR) / "experiments/every-method.toml";
-  const Registry registry = builtin_methods();
-  const Sweep sweep = load_sweep(file, {}, registry);
-  std::set<std::string> swept;
-  for (const SweepRun& run : sweep.runs) {
-    swept.insert(run.experiment.method);
-  }
-  for (const MethodInfo& info : registry.all()) {
-    EXPECT_TRUE(swept.contains(info.name)) << info.name << " has no row";
-  }
+  const Sweep sweep = load_sweep(file, {}, builtin_registry());
+  EXPECT_EQ(sweep.runs.size(), builtin_methods().size());
   shop.done({"sweep", file.string(), "--jobs", "2", "--lanes", "1", "--out", "all", "--quiet"});
   const std::string table = shop.done({"table", "all", "--metric", "best,last"}).out;
   for (const SweepRun& run : sweep.runs) {

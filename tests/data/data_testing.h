@@ -86,6 +86,37 @@ inline std::string npy(const std::string& descr, const std::string& shape, std::
          std::string(data);
 }
 
+// Builds zip archives, with damage where a test asks for it.
+class ZipWriter {
+ public:
+  void add(const std::string& name, const std::string& content, bool deflate,
+           std::uint64_t claimed_size = 0) {
+    const std::string data = deflate ? deflated(content, -15) : content;
+    const std::string fields = little(deflate ? 8 : 0, 2) + little(0, 4) +
+                               little(crc_of(content), 4) + little(data.size(), 4) +
+                               little(claimed_size > 0 ? claimed_size : content.size(), 4) +
+                               little(name.size(), 2);
+    directory_ += "PK\x01\x02" + little(20, 2) + little(20, 2) + little(0, 2) + fields +
+                  little(0, 2) + little(0, 2) + little(0, 8) + little(body_.size(), 4) + name;
+    // The local header claims nothing and carries an extra field, as NumPy's writer does.
+    body_ += "PK\x03\x04" + little(20, 2) + little(0, 2) + little(deflate ? 8 : 0, 2) +
+             little(0, 4) + little(0, 4) + std::string(8, '\xff') + little(name.size(), 2) +
+             little(20, 2) + name + std::string(20, 'e') + data;
+    ++count_;
+  }
+
+  std::string bytes(const std::string& comment = "") const {
+    return body_ + directory_ + "PK\x05\x06" + little(0, 4) + little(count_, 2) +
+           little(count_, 2) + little(directory_.size(), 4) + little(body_.size(), 4) +
+           little(comment.size(), 2) + comment;
+  }
+
+ private:
+  std::string body_;
+  std::string directory_;
+  std::uint64_t count_ = 0;
+};
+
 // A PNG of one colour; 3 channels or 1.
 inline std::string png(std::uint32_t width, std::uint32_t height, std::string_view pixel) {
   const auto chunk = [](const std::string& kind, const std::string& data) {

@@ -36,11 +36,12 @@ TEST(FitImages, TheSizeIsChangedBilinearly) {
 }
 
 TEST(FitImages, OtherNumbersOfChannelsAreRefused) {
-  EXPECT_EQ(error_text([] {
-              fit_images(at::zeros({1, 4, 2, 2}, at::kByte), 3, 2, 2);
-            }),
-            "images of 4 channels cannot stand beside images of 3 | grey (1) and colour (3) can be "
-            "brought together, nothing else");
+  EXPECT_EQ(
+      error_text([] {
+        fit_images(at::zeros({1, 4, 2, 2}, at::kByte), 3, 2, 2);
+      }),
+      "images with 4 channels cannot be combined with images with 3 | only grey (1) and colour (3) "
+      "images can be combined");
 }
 
 }  // namespace winnow::fit_test

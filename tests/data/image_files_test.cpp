@@ -83,12 +83,12 @@ TEST(ImageFolder, AFolderPerClientIsRefused) {
       folder.write(std::string(client) + "/" + name, "");
     }
   }
-  EXPECT_EQ(error_text([&] { scan_image_folder(folder.path(), 1); }),
-            (folder.path() / "hospital_a").string() +
-                ": not a class folder, it holds no images but folders with images (test, train) | "
-                "expected CLASS/*.png, or train/CLASS/*.png with test/CLASS/*.png; a folder per "
-                "client cannot be read: put the images of all clients together, "
-                "federation.partition deals them out");
+  EXPECT_EQ(
+      error_text([&] { scan_image_folder(folder.path(), 1); }),
+      (folder.path() / "hospital_a").string() +
+          ": not a class folder, it holds no images but folders with images (test, train) | "
+          "expected CLASS/*.png, or train/CLASS/*.png with test/CLASS/*.png; for a folder per "
+          "client, CLIENT/CLASS/*.png, set data.name = \"clients\"");
   EXPECT_EQ(scan_image_folder(folder.path() / "hospital_a", 1).train.size(), 2U);
 }
 
@@ -167,11 +167,118 @@ TEST(ImageList, WrongLinesAreNamed) {
   };
   EXPECT_THAT(scan("a.png 1\nb.png\n"),
               HasSubstr("l.txt line 2: 'b.png': expected 'path label' or 'path,label'"));
-  EXPECT_THAT(scan("a.png cat\n"), HasSubstr("line 1: 'a.png cat': expected"));
+  EXPECT_THAT(scan("a.png 1.5\n"),
+              HasSubstr("line 1: label 1.5 is not a whole number | classes are whole numbers"));
+  EXPECT_THAT(scan("a.png +1\n"), HasSubstr("line 1: label +1 is not a whole number"));
+  EXPECT_THAT(scan("a.png 99999999999999999999\n"),
+              HasSubstr("label 99999999999999999999 is outside 0..9999"));
   EXPECT_THAT(scan(",3\n"), HasSubstr("line 1: ',3': expected"));
   EXPECT_THAT(scan("a.png -2\n"), HasSubstr("line 1: label -2 is outside 0..9999"));
   EXPECT_THAT(scan("a.png 100000000\n"), HasSubstr("label 100000000 is outside"));
   EXPECT_THAT(scan("# nothing\n"), HasSubstr("l.txt: lists no image"));
+}
+
+TEST(ImageList, NamedClassesAreSortedByName) {
+  const TempFolder folder("images_list_names");
+  const auto list = folder.write("train.txt",
+                                 "a.png zebra\nmy b.png,polar bear\nd,e.jpg Cat\nf.PNG\t zebra\n"
+                                 "no-extension cat\n");
+  const auto test = folder.write("test.txt", "t.png , cat\n");
+  const ImageSplit split = scan_image_list(list, test, 1);
+  EXPECT_THAT(split.class_names, ElementsAre("Cat", "cat", "polar bear", "zebra"));
+  EXPECT_THAT(brief(split.train),
+              ElementsAre("a.png 3", "my b.png 2", "d,e.jpg 0", "f.PNG 3", "no-extension 1"));
+  EXPECT_THAT(brief(split.test), ElementsAre("t.png 1"));
+  EXPECT_TRUE(split.named);
+}
+
+TEST(ImageList, TheOrderOfClassesCanBeGiven) {
+  const TempFolder folder("images_list_order");
+  const auto list = folder.write("train.txt", "a.png cat\nb.png 2\nc.png 10\n");
+  const ImageSplit split = scan_image_list(list, list, 1, {"dog", "cat", "bird", "10"});
+  EXPECT_THAT(brief(split.train), ElementsAre("a.png 1", "b.png 2", "c.png 3"));
+  EXPECT_THAT(split.class_names, ElementsAre("dog", "cat", "bird", "10"));
+  EXPECT_THAT(error_text([&] {
+                scan_image_list(list, list, 1, {"cats", "10"});
+              }),
+              HasSubstr("train.txt line 1: class 'cat' is not among data.class_names | did you "
+                        "mean 'cats'?"));
+  EXPECT_THAT(error_text([&] {
+                scan_image_list(list, list, 1, {"cat", "10"});
+              }),
+              HasSubstr("train.txt line 2: label 2 is outside 0..1"));
+}
+
+TEST(ImageList, WrongNamesAreNamed) {
+  const TempFolder folder("images_list_wrong_names");
+  const auto scan = [&](const std::string& train, const std::string& test) {
+    const auto list = folder.write("l.txt", train);
+    const auto other = folder.write("t.txt", test);
+    return error_text([&] { scan_image_list(list, other, 1); });
+  };
+  EXPECT_THAT(scan("a.png 0\nb.png cat\n", "c.png 0\n"),
+              HasSubstr("l.txt line 2: label 'cat' is a name, but that of line 1 is the number 0 | "
+                        "use names or numbers throughout, or give data.class_names"));
+  EXPECT_THAT(scan("a.png cat\n", "c.png dog\n"),
+              HasSubstr("t.txt line 1: class 'dog' is not among the training classes"));
+  EXPECT_THAT(scan("a.png 0\n", "c.png dog\n"),
+              HasSubstr("t.txt line 1: label 'dog' is not a number"));
+  EXPECT_THAT(scan("a.png caf\xe9\n", "c.png cat\n"),
+              HasSubstr("l.txt line 1: the name of this class is not UTF-8"));
+  EXPECT_THAT(scan("a.png " + std::string(256, 'x') + "\n", "c.png cat\n"),
+              HasSubstr("l.txt line 1: a class name of 256 bytes, expected at most 255"));
+  std::string many;
+  for (int i = 0; i <= 10'000; ++i) {
+    many += "a.png c" + std::to_string(i) + "\n";
+  }
+  EXPECT_THAT(scan(many, "a.png c0\n"),
+              HasSubstr("l.txt: the labels name 10001 classes, expected at most 10000"));
+}
+
+TEST(ImageList, ATableHasItsColumnsInAnyOrder) {
+  const TempFolder folder("images_table");
+  const auto list = folder.write("train.csv",
+                                 "\xef\xbb\xbflabel,site,path,age\r\n"
+                                 "cat,A,x/a.png,3\r\n# comment\n"
+                                 "\"dog, big\",B,\"my \"\"b\"\".png\",4\r\n");
+  const auto test = folder.write("test.csv", "path,label,checked by,site\nc.png , cat,me,A\n");
+  const ImageSplit split = scan_image_list(list, test, 1);
+  EXPECT_EQ(split.train[0].file, folder.path() / "x/a.png");
+  EXPECT_THAT(brief(split.train), ElementsAre("a.png 0", "my \"b\".png 1"));
+  EXPECT_THAT(brief(split.test), ElementsAre("c.png 0"));
+  EXPECT_THAT(split.class_names, ElementsAre("cat", "dog, big"));
+  EXPECT_THAT(split.unused_columns, ElementsAre("site", "age", "checked by"));
+
+  const auto numbers = folder.write("numbers.txt", "label,path\n4,a.png\n0,label\n");
+  const ImageSplit counted = scan_image_list(numbers, numbers, 1);
+  EXPECT_THAT(brief(counted.train), ElementsAre("a.png 4", "label 0"));
+  EXPECT_EQ(counted.class_names.size(), 5U);
+  EXPECT_FALSE(counted.named);
+}
+
+TEST(ImageList, WrongTablesAreNamed) {
+  const TempFolder folder("images_table_wrong");
+  const auto scan = [&](const std::string& content) {
+    const auto list = folder.write("l.csv", content);
+    return error_text([&] { scan_image_list(list, list, 1); });
+  };
+  EXPECT_THAT(scan("file,label\na.png,cat\n"),
+              HasSubstr("l.csv line 1: no column 'path'; the columns are file, label | a list with "
+                        "a header has the columns path and label, once each"));
+  EXPECT_THAT(scan("path,class\na.png,cat\n"), HasSubstr("line 1: no column 'label'"));
+  EXPECT_THAT(scan("path,label,path\na.png,cat,b.png\n"),
+              HasSubstr("line 1: more than one column 'path'"));
+  EXPECT_THAT(scan("path,label,x\na.png,cat\n"),
+              HasSubstr("l.csv line 2: 2 fields, but the first line names 3 columns"));
+  EXPECT_THAT(scan("path,label\na,b.png,cat\n"),
+              HasSubstr("line 2: 3 fields, but the first line names 2 columns | a field with a "
+                        "comma in it is written in quotes"));
+  EXPECT_THAT(scan("path,label\n\"a.png,cat\n"),
+              HasSubstr("l.csv line 2: a quote is not closed | a quoted field ends on its line"));
+  EXPECT_THAT(scan("path,label\na.png,\n"), HasSubstr("line 2: the column 'label' is empty"));
+  EXPECT_THAT(scan("path,label\n,cat\n"), HasSubstr("line 2: the column 'path' is empty"));
+  EXPECT_THAT(scan("path,label\na.png,2.0\n"), HasSubstr("label 2.0 is not a whole number"));
+  EXPECT_THAT(scan("path,label\n"), HasSubstr("l.csv: lists no image"));
 }
 
 TEST(ImageLists, Clothing1MJoinsKeysWithLabels) {
@@ -186,6 +293,9 @@ TEST(ImageLists, Clothing1MJoinsKeysWithLabels) {
   folder.write("clean_test_key_list.txt", "images/7/z.jpg\n");
   EXPECT_THAT(error_text([&] { scan_clothing1m(folder.path()); }),
               HasSubstr("clean_test_key_list.txt line 1: 'images/7/z.jpg' has no label in "));
+  folder.write("noisy_label_kv.txt", "images/1/b.jpg shirt\nimages/0/a.jpg 1\n");
+  EXPECT_THAT(error_text([&] { scan_clothing1m(folder.path()); }),
+              HasSubstr("noisy_label_kv.txt line 1: label 'shirt' is not a number"));
   folder.write("noisy_label_kv.txt", "images/1/b.jpg 14\nimages/0/a.jpg 1\n");
   EXPECT_THAT(error_text([&] { scan_clothing1m(folder.path()); }),
               HasSubstr("noisy_label_kv.txt: label 14 is outside 0..13"));

@@ -58,7 +58,7 @@ TEST(LabelFile, WrongLinesAreNamed) {
   EXPECT_THAT(read("a.csv", "1\nx\n"), HasSubstr("a.csv line 2: 'x': expected a label"));
   EXPECT_THAT(read("a.csv", "0,1\n7\n"), HasSubstr("a.csv line 2: '7': expected index,label"));
   EXPECT_THAT(read("a.csv", "0,1,2\n"), HasSubstr("a.csv line 1"));
-  EXPECT_THAT(read("a.csv", "0,1\n0,2\n"), HasSubstr("line 2: index 0 was labelled before"));
+  EXPECT_THAT(read("a.csv", "0,1\n0,2\n"), HasSubstr("line 2: index 0 already has a label"));
   EXPECT_THAT(read("a.csv", "3,1\n"), HasSubstr("line 1: index 3 is outside 0..2"));
   EXPECT_THAT(read("a.csv", "i,l\n0,9\n"), HasSubstr("line 2: label 9 is outside 0..2"));
   EXPECT_THAT(read("a.npy", npy("|u1", "(3,)", "\x01\x05\x01")),

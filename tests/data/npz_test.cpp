@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <utility>
+#include <vector>
+
 #include "data/data_testing.h"
 #include "winnow/data/inflater.h"
 
@@ -16,36 +20,19 @@ std::string npy_error(const std::string& bytes) {
   return error_text([&] { const NpyArray array(bytes, "a.npy"); });
 }
 
-// Builds zip archives, with damage where a test asks for it.
-class ZipWriter {
- public:
-  void add(const std::string& name, const std::string& content, bool deflate,
-           std::uint64_t claimed_size = 0) {
-    const std::string data = deflate ? deflated(content, -15) : content;
-    const std::string fields = little(deflate ? 8 : 0, 2) + little(0, 4) +
-                               little(crc_of(content), 4) + little(data.size(), 4) +
-                               little(claimed_size > 0 ? claimed_size : content.size(), 4) +
-                               little(name.size(), 2);
-    directory_ += "PK\x01\x02" + little(20, 2) + little(20, 2) + little(0, 2) + fields +
-                  little(0, 2) + little(0, 2) + little(0, 8) + little(body_.size(), 4) + name;
-    // The local header claims nothing and carries an extra field, as NumPy's writer does.
-    body_ += "PK\x03\x04" + little(20, 2) + little(0, 2) + little(deflate ? 8 : 0, 2) +
-             little(0, 4) + little(0, 4) + std::string(8, '\xff') + little(name.size(), 2) +
-             little(20, 2) + name + std::string(20, 'e') + data;
-    ++count_;
-  }
-
-  std::string bytes(const std::string& comment = "") const {
-    return body_ + directory_ + "PK\x05\x06" + little(0, 4) + little(count_, 2) +
-           little(count_, 2) + little(directory_.size(), 4) + little(body_.size(), 4) +
-           little(comment.size(), 2) + comment;
-  }
-
- private:
-  std::string body_;
-  std::string directory_;
-  std::uint64_t count_ = 0;
-};
+TEST(Npy, ReadsTextsOfBothKinds) {
+  const std::string wide = little('a', 4) + little(0xE9, 4) + little(0x1F600, 4) + little(0, 4);
+  EXPECT_EQ(NpyArray(npy("<U4", "(1,)", wide), "a").text(0), "a\xc3\xa9\xf0\x9f\x98\x80");
+  const NpyArray narrow(npy("|S3", "(2,)", std::string("ab\0xyz", 6)), "a");
+  EXPECT_EQ(narrow.text(0), "ab");
+  EXPECT_EQ(narrow.text(1), "xyz");
+  EXPECT_EQ(NpyArray(npy("<i2", "(1,)", little(7, 2)), "a").text(0), "7");
+  EXPECT_THAT(error_text([&] { narrow.whole(0); }), HasSubstr("a: expected whole numbers"));
+  EXPECT_THAT(error_text([] { NpyArray(npy("<U1", "(1,)", little(0xD800, 4)), "a").text(0); }),
+              HasSubstr("0xd800 is no letter"));
+  EXPECT_THAT(error_text([] { NpyArray(npy("|S1", "(1,)", "\xff"), "a").text(0); }),
+              HasSubstr("a: text 0 is not UTF-8"));
+}
 
 TEST(Npy, ReadsEveryDtype) {
   const auto whole = [](const std::string& descr, const std::string& data) {
@@ -60,6 +47,8 @@ TEST(Npy, ReadsEveryDtype) {
   EXPECT_EQ(whole("<i4", little(0xfffffffdU, 4)), -3);
   EXPECT_EQ(whole("<u8", little(1ULL << 40, 8)), std::int64_t{1} << 40);
   EXPECT_EQ(whole("<i8", little(static_cast<std::uint64_t>(-4), 8)), -4);
+  EXPECT_EQ(NpyArray(npy("<f2", "(1,)", little(0x3e00, 2)), "a").real(0), 1.5);
+  EXPECT_EQ(NpyArray(npy("<f2", "(1,)", little(0x8001, 2)), "a").real(0), -0x1p-24);
   EXPECT_EQ(NpyArray(npy("<f4", "(1,)", little(0x3fc00000, 4)), "a").real(0), 1.5);
   EXPECT_EQ(NpyArray(npy("<f8", "(1,)", little(0x3ff8000000000000, 8)), "a").real(0), 1.5);
   EXPECT_EQ(NpyArray(npy("|u1", "()", "\x07"), "a").whole(0), 7);
@@ -79,8 +68,10 @@ TEST(Npy, RefusesWhatItDoesNotRead) {
               HasSubstr("a.npy: the array is in Fortran order | save numpy.ascontiguousarray"));
   EXPECT_THAT(npy_error(npy(">i4", "(1,)", "abcd")), HasSubstr("dtype '>i4' is not supported"));
   EXPECT_THAT(npy_error(npy("|b1", "(1,)", "a")), HasSubstr("dtype '|b1' is not supported"));
-  EXPECT_THAT(npy_error(npy("<f2", "(1,)", "ab")), HasSubstr("dtype '<f2' is not supported"));
-  EXPECT_THAT(npy_error(npy("<U12", "(1,)", "ab")), HasSubstr("dtype '<U12' is not supported"));
+  EXPECT_THAT(npy_error(npy("<c8", "(1,)", "abcdefgh")), HasSubstr("dtype '<c8' is not supported"));
+  EXPECT_THAT(npy_error(npy("<U0", "(1,)", "ab")), HasSubstr("dtype '<U0' is not supported"));
+  EXPECT_THAT(npy_error(npy("<U9999", "(1,)", "ab")), HasSubstr("dtype '<U9999' is not supported"));
+  EXPECT_THAT(npy_error(npy("<U12", "(1,)", "ab")), HasSubstr("does not fit 2 bytes"));
   std::string version = npy("|u1", "(1,)", "a");
   version[6] = 3;
   EXPECT_THAT(npy_error(version), HasSubstr(".npy version 3.0, expected 1.0 or 2.0 (byte 6)"));
@@ -251,7 +242,9 @@ TEST(MedMnist, RefusesWhatIsNotOneLabelPerImage) {
   EXPECT_THAT(read(medmnist("(2, 3, 2)", 12, "\x01", "(1, 1)"), 0),
               HasSubstr("train_labels: 1 labels, but 2 images"));
   EXPECT_THAT(read(medmnist("(2, 2, 2, 2)", 16, "\x01\x01"), 0),
-              HasSubstr("train_images: shape (2, 2, 2, 2), expected (n, h, w) or (n, h, w, 3)"));
+              HasSubstr("train_images: shape (2, 2, 2, 2), expected (n, h, w), or (n, h, w, c) or "
+                        "(n, c, h, w) with 1 or 3 channels | for other numbers of channels set "
+                        "data.layout"));
   EXPECT_THAT(read(medmnist("(2, 3, 2)", 12, "\x01\x09"), 9),
               HasSubstr("train_labels: label 9 of sample 1 is outside 0..8"));
   ZipWriter many;
@@ -261,6 +254,169 @@ TEST(MedMnist, RefusesWhatIsNotOneLabelPerImage) {
   many.add("test_labels.npy", npy("<i4", "(1,)", little(0, 4)), false);
   EXPECT_THAT(read(many.bytes(), 0),
               HasSubstr("train_labels: label 99989 of sample 0 is outside 0..9999"));
+}
+
+// Two images in each part, of any dtype; the labels are 0 and 1.
+std::string arrays(const std::string& descr, const std::string& shape, const std::string& train,
+                   const std::string& test) {
+  ZipWriter zip;
+  zip.add("train_images.npy", npy(descr, shape, train), true);
+  zip.add("train_labels.npy", npy("|u1", "(2,)", std::string("\0\1", 2)), false);
+  zip.add("test_images.npy", npy(descr, shape, test), true);
+  zip.add("test_labels.npy", npy("|u1", "(2,)", std::string("\0\1", 2)), false);
+  return zip.bytes();
+}
+
+template <typename T>
+std::string raw(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+std::string bytes_up_to(int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) {
+    bytes += static_cast<char>(i);
+  }
+  return bytes;
+}
+
+std::vector<std::int64_t> levels(const at::Tensor& images) {
+  const at::Tensor flat = images.flatten().to(at::kLong);
+  return {flat.data_ptr<std::int64_t>(), flat.data_ptr<std::int64_t>() + flat.numel()};
+}
+
+TEST(Arrays, EveryLevelSurvivesBothRangesAndAllWidths) {
+  const TempFolder folder("arrays_floats");
+  std::vector<double> unit;
+  std::vector<double> byte;
+  std::vector<std::int64_t> expected;
+  for (int level = 0; level < 256; ++level) {
+    unit.push_back(level / 255.0);
+    byte.push_back(level);
+    expected.push_back(level);
+  }
+  for (const auto& values : {unit, byte}) {
+    const std::vector<float> floats(values.begin(), values.end());
+    const std::vector<at::Half> halves(floats.begin(), floats.end());
+    const std::vector<std::pair<std::string, std::string>> forms{
+        {"<f8", raw(values)}, {"<f4", raw(floats)}, {"<f2", raw(halves)}};
+    for (const auto& [descr, data] : forms) {
+      const auto file = folder.write("a.npz", arrays(descr, "(2, 8, 16)", data, data));
+      const DataSet set = read_npz_set(file, 0);
+      EXPECT_EQ(set.train.images.sizes(), (std::vector<std::int64_t>{2, 1, 8, 16}));
+      EXPECT_EQ(set.train.images.scalar_type(), at::kByte);
+      EXPECT_EQ(levels(set.train.images), expected) << descr << " up to " << values.back();
+      EXPECT_EQ(levels(set.test.images), expected);
+    }
+  }
+}
+
+TEST(Arrays, FloatsBecomeTheNearestLevel) {
+  const TempFolder folder("arrays_nearest");
+  const std::string data = raw<float>({0.0F, 0.4F, 0.5F, 1.49F, 2.5F, 254.6F, 255.0F, 100.0F});
+  const auto file = folder.write("a.npz", arrays("<f4", "(2, 2, 2)", data, data));
+  EXPECT_THAT(levels(read_npz_set(file, 0).train.images),
+              ElementsAre(0, 0, 1, 1, 3, 255, 255, 100));
+}
+
+TEST(Arrays, TheRangeOfFloatsIsPlainOrGiven) {
+  const TempFolder folder("arrays_range");
+  const auto read = [&](const std::vector<float>& train, const std::vector<float>& test,
+                        const std::string& range = "auto") {
+    const auto file = folder.write("a.npz", arrays("<f4", "(2, 1, 2)", raw(train), raw(test)));
+    return error_text([&] { read_npz_set(file, 0, {.float_range = range}); });
+  };
+  const std::vector<float> unit{0.0F, 0.5F, 1.0F, 0.25F};
+  const std::vector<float> byte{0.0F, 50.0F, 255.0F, 0.25F};
+  EXPECT_EQ(read(unit, unit), "no error");
+  EXPECT_EQ(read(unit, byte, "0..255"), "no error");
+  EXPECT_THAT(read(unit, byte), HasSubstr("a.npz: train_images go from 0 to 1, but "));
+  EXPECT_THAT(read(unit, byte),
+              HasSubstr("a.npz: test_images from 0 to 255 | bring both to one range, or set "
+                        "data.float_range to \"0..1\" or \"0..255\""));
+  EXPECT_THAT(read(unit, byte, "0..1"),
+              HasSubstr("a.npz: test_images: sample 0 has the value 50, expected 0 to 1 | save the "
+                        "images as they are before normalisation, from 0 to 1 or 0 to 255"));
+  EXPECT_THAT(read({0.0F, 1.5F, 0.0F, 0.0F}, unit),
+              HasSubstr("train_images: the largest value is 1.5: neither 0..1 nor 0..255 is plain "
+                        "| clip the images to 0..1, or set data.float_range to \"0..255\""));
+  EXPECT_THAT(read({0.0F, 0.5F, 256.0F, 0.0F}, byte),
+              HasSubstr("train_images: sample 1 has the value 256, expected 0 to 255"));
+  EXPECT_THAT(read({0.0F, 0.5F, -0.5F, 0.0F}, unit),
+              HasSubstr("train_images: sample 1 has the value -0.5, expected 0 to 1"));
+  EXPECT_THAT(read({0.0F, std::nanf(""), 0.5F, 0.0F}, unit),
+              HasSubstr("train_images: sample 0 has the value nan, expected 0 to 1"));
+  EXPECT_THAT(read({0.0F, 0.5F, 0.0F, INFINITY}, byte),
+              HasSubstr("train_images: sample 1 has the value inf, expected 0 to 255"));
+}
+
+TEST(Arrays, ChannelsAreFoundByTheShapeOrSaid) {
+  const TempFolder folder("arrays_layout");
+  const auto file = [&](const std::string& shape, int size) {
+    return folder.write("a.npz", arrays("|u1", shape, bytes_up_to(size), bytes_up_to(size)));
+  };
+  const auto read = [&](const std::string& shape, int size, const std::string& layout) {
+    const auto path = file(shape, size);
+    return read_npz_set(path, 0, {.layout = layout}).train.images;
+  };
+  const at::Tensor first = read("(2, 3, 2, 2)", 24, "auto");
+  EXPECT_EQ(first.sizes(), (std::vector<std::int64_t>{2, 3, 2, 2}));
+  EXPECT_EQ(first[1][2][0][1].item<int>(), 12 + 4 + 4 + 1);
+  const at::Tensor last = read("(2, 2, 2, 3)", 24, "auto");
+  EXPECT_EQ(last[1][2][0][1].item<int>(), 12 + 3 + 2);
+  EXPECT_EQ(read("(2, 4, 2, 1)", 16, "auto").sizes(), (std::vector<std::int64_t>{2, 1, 4, 2}));
+  EXPECT_EQ(read("(2, 1, 4, 2)", 16, "auto").sizes(), (std::vector<std::int64_t>{2, 1, 4, 2}));
+  EXPECT_EQ(read("(2, 3, 2, 3)", 36, "nchw").sizes(), (std::vector<std::int64_t>{2, 3, 2, 3}));
+  EXPECT_EQ(read("(2, 3, 2, 3)", 36, "nhwc").sizes(), (std::vector<std::int64_t>{2, 3, 3, 2}));
+  EXPECT_EQ(read("(2, 4, 2, 2)", 32, "nchw").sizes(), (std::vector<std::int64_t>{2, 4, 2, 2}));
+  EXPECT_EQ(read("(2, 3, 3)", 18, "nchw").sizes(), (std::vector<std::int64_t>{2, 1, 3, 3}));
+  const auto fault = [&](const std::string& shape, int size, const std::string& layout) {
+    const auto path = file(shape, size);
+    return error_text([&] { read_npz_set(path, 0, {.layout = layout}); });
+  };
+  EXPECT_THAT(
+      fault("(2, 3, 2, 3)", 36, "auto"),
+      HasSubstr("train_images: shape (2, 3, 2, 3) may have its channels first or last | set "
+                "data.layout to \"nchw\" (first) or \"nhwc\" (last)"));
+  EXPECT_THAT(fault("(2, 17, 1, 1)", 34, "nchw"),
+              HasSubstr("shape (2, 17, 1, 1) has 17 channels by data.layout = \"nchw\", expected "
+                        "at most 16"));
+  EXPECT_THAT(fault("(2, 4)", 8, "nchw"), HasSubstr("train_images: shape (2, 4), expected"));
+  EXPECT_THAT(fault("(0, 4, 4)", 0, "auto"),
+              HasSubstr("train_images: shape (0, 4, 4) holds nothing"));
+}
+
+TEST(Arrays, FloatsAndBytesAreReadAlike) {
+  const TempFolder folder("arrays_both");
+  std::vector<float> values;
+  for (int i = 0; i < 24; ++i) {
+    values.push_back(static_cast<float>(i) / 255.0F);
+  }
+  const auto file = folder.write("a.npz", arrays("<f4", "(2, 2, 2, 3)", raw(values), raw(values)));
+  const auto bytes =
+      folder.write("b.npz", arrays("|u1", "(2, 2, 2, 3)", bytes_up_to(24), bytes_up_to(24)));
+  EXPECT_TRUE(read_npz_set(file, 0).train.images.equal(read_npz_set(bytes, 0).train.images));
+}
+
+TEST(Arrays, OtherNumbersAreRefused) {
+  const TempFolder folder("arrays_dtype");
+  const auto file = folder.write("a.npz", arrays("<i2", "(2, 1, 1)", "abcd", "abcd"));
+  EXPECT_THAT(error_text([&] { read_npz_set(file, 0); }),
+              HasSubstr("train_images: expected images of dtype |u1, <f2, <f4 or <f8 | save "
+                        "images.astype(numpy.uint8)"));
+}
+
+TEST(Arrays, AFolderOfArraysIsReadLikeAnArchive) {
+  const TempFolder folder("arrays_folder");
+  folder.write("train_images.npy", npy("|u1", "(2, 1, 2)", "abcd"));
+  folder.write("train_labels.npy", npy("<i8", "(2,)", little(1, 8) + little(0, 8)));
+  folder.write("test_images.npy", npy("|u1", "(1, 1, 2)", "ef"));
+  EXPECT_THAT(error_text([&] { read_npz_set(folder.path(), 0); }), HasSubstr("test_labels.npy"));
+  folder.write("test_labels.npy", npy("|u1", "(1,)", "\x01"));
+  const DataSet set = read_npz_set(folder.path(), 0);
+  EXPECT_EQ(levels(set.train.images), (std::vector<std::int64_t>{'a', 'b', 'c', 'd'}));
+  EXPECT_THAT(set.train.labels, ElementsAre(1, 0));
+  EXPECT_EQ(set.test.size(), 1);
 }
 
 }  // namespace winnow::npz_test

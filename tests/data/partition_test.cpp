@@ -11,6 +11,7 @@
 #include "testing/errors.h"
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
+#include "winnow/data/partition_rules.h"
 
 namespace winnow::partition_test {
 
@@ -31,7 +32,8 @@ Labels mixed_labels(std::int64_t n, std::int64_t classes) {
 
 Assignment make(const char* text, const Labels& labels, std::int64_t classes, std::int64_t clients,
                 std::uint64_t seed = 1) {
-  return Partition::parse(Json::parse(text)).make(labels, classes, clients, seed);
+  return Partition::parse(Json::parse(text), builtin_partitions())
+      .make(labels, classes, clients, seed);
 }
 
 std::vector<std::size_t> sizes_of(const Assignment& assign) {
@@ -73,9 +75,9 @@ double mean_distance(const Assignment& assign, const Labels& labels, std::size_t
 
 TEST(Partition, EveryEntryGivesDisjointListsInsideTheSetAndRepeatsWithItsSeed) {
   const Labels labels = mixed_labels(2003, 10);
-  for (const PartitionInfo& info : partitions()) {
+  for (const PartitionInfo& info : builtin_partitions()) {
     SCOPED_TRACE(info.name);
-    const Partition partition = Partition::parse(Json(info.name));
+    const Partition partition = Partition::parse(Json(info.name), builtin_partitions());
     const Assignment assign = partition.make(labels, 10, 20, 7);
     ASSERT_EQ(assign.size(), 20U);
     std::set<std::int64_t> seen;
@@ -88,7 +90,8 @@ TEST(Partition, EveryEntryGivesDisjointListsInsideTheSetAndRepeatsWithItsSeed) {
     }
     EXPECT_EQ(assign, partition.make(labels, 10, 20, 7));
     EXPECT_NE(assign, partition.make(labels, 10, 20, 8));
-    EXPECT_EQ(assign, Partition::parse(partition.values()).make(labels, 10, 20, 7));
+    EXPECT_EQ(assign,
+              Partition::parse(partition.values(), builtin_partitions()).make(labels, 10, 20, 7));
   }
 }
 
@@ -117,11 +120,34 @@ TEST(Partition, IidRandomKeepsEverySampleWithBinomialSizes) {
   EXPECT_NE(std::ranges::min(sizes), std::ranges::max(sizes));
 }
 
+TEST(Partition, IidLognormalHasSizesOfTheGivenSpread) {
+  EXPECT_EQ(scaled_counts(std::vector{1.0, 2.0, 4.0}, 10), (std::vector<std::int64_t>{3, 2, 5}));
+  const Labels labels = mixed_labels(50000, 10);
+  const Assignment assign = make(R"("iid_lognormal")", labels, 10, 400);
+  EXPECT_EQ(total(assign), 50000U);
+  double sum = 0.0;
+  double squares = 0.0;
+  for (const std::size_t size : sizes_of(assign)) {
+    const double logarithm = std::log(static_cast<double>(size));
+    sum += logarithm;
+    squares += logarithm * logarithm;
+  }
+  const double mean = sum / 400;
+  EXPECT_NEAR(std::sqrt(squares / 400 - mean * mean), 0.3, 0.05) << "the default of sigma";
+  EXPECT_THAT(sizes_of(make(R"({"name": "iid_lognormal", "sigma": 0})", labels, 10, 100)),
+              ::testing::Each(500U));
+  EXPECT_THAT(
+      sizes_of(make(R"({"name": "iid_lognormal", "sigma": 0})", mixed_labels(103, 10), 10, 10)),
+      ElementsAre(13, 10, 10, 10, 10, 10, 10, 10, 10, 10))
+      << "the first client takes what is left over";
+}
+
 TEST(Partition, ShardsGiveEqualSizesAndFewClasses) {
   const Labels cifar = mixed_labels(50000, 10);
   for (const std::size_t s : {2UL, 5UL}) {
-    const Assignment assign = Partition::parse(Json{{"name", "shards"}, {"shards_per_client", s}})
-                                  .make(cifar, 10, 100, 1);
+    const Assignment assign =
+        Partition::parse(Json{{"name", "shards"}, {"shards_per_client", s}}, builtin_partitions())
+            .make(cifar, 10, 100, 1);
     EXPECT_THAT(sizes_of(assign), ::testing::Each(500U));
     for (const auto& list : assign) {
       EXPECT_LE(classes_of(list, cifar).size(), s);
@@ -219,7 +245,8 @@ TEST(Partition, BernoulliDirichletKeepsEverySampleInThePaperSettings) {
   for (const auto& [p, alpha, spread] :
        {std::tuple{0.7, 10.0, 122.0}, {0.7, 1.0, 206.0}, {0.3, 10.0, 238.0}}) {
     const Assignment assign =
-        Partition::parse(Json{{"name", "bernoulli_dirichlet"}, {"p", p}, {"alpha", alpha}})
+        Partition::parse(Json{{"name", "bernoulli_dirichlet"}, {"p", p}, {"alpha", alpha}},
+                         builtin_partitions())
             .make(cifar, 10, 100, 1);
     EXPECT_EQ(total(assign), 50000U);
     EXPECT_GE(std::ranges::min(sizes_of(assign)), 2U);
@@ -248,8 +275,10 @@ TEST(Partition, AClassNobodyChoseIsDrawnAgain) {
 
 TEST(Partition, TooFewSamplesIsOneClearLine) {
   const Labels labels = mixed_labels(9, 3);
-  for (const PartitionInfo& info : partitions()) {
-    EXPECT_THAT(error_text([&] { Partition::parse(Json(info.name)).make(labels, 3, 10, 1); }),
+  for (const PartitionInfo& info : builtin_partitions()) {
+    EXPECT_THAT(error_text([&] {
+                  Partition::parse(Json(info.name), builtin_partitions()).make(labels, 3, 10, 1);
+                }),
                 HasSubstr(info.name + ": fewer samples than clients (9 samples, clients = 10) | "
                                       "lower federation.clients"));
   }
@@ -281,6 +310,13 @@ TEST(Partition, AnUnreachableSizeNamesTheNumbersToChange) {
               }),
               HasSubstr("none of 100 draws gave every client min_size samples (clients = 10, "
                         "min_size = 10, 100 samples) | lower federation.clients or min_size"));
+  EXPECT_THAT(error_text([&] {
+                make(R"({"name": "iid_lognormal", "sigma": 5, "min_size": 10})",
+                     mixed_labels(100, 10), 10, 10);
+              }),
+              HasSubstr("iid_lognormal: none of 100 draws gave every client min_size samples "
+                        "(sigma = 5, clients = 10, min_size = 10, 100 samples) | lower sigma, "
+                        "federation.clients or min_size"));
 }
 
 TEST(Partition, BadInputIsNamed) {
@@ -294,9 +330,25 @@ TEST(Partition, BadInputIsNamed) {
               HasSubstr("label 3 of sample 1 is not one of the 3 classes"));
 }
 
+TEST(Partition, KnownNamesStandForThoseOfTheTable) {
+  const auto values = [](const char* text) {
+    return Partition::parse(Json::parse(text), builtin_partitions()).values();
+  };
+  EXPECT_EQ(values(R"("iid")"), values(R"("iid_split")"));
+  EXPECT_EQ(values(R"({"name": "iid"})"), values(R"("iid_split")"));
+  EXPECT_EQ(values(R"("dirichlet")"), values(R"("dirichlet_class")"));
+  EXPECT_EQ(values(R"({"name": "dirichlet", "alpha": 0.1})"),
+            values(R"({"name": "dirichlet_class", "alpha": 0.1})"));
+  for (const PartitionAlias& alias : partition_aliases()) {
+    EXPECT_EQ(std::ranges::count(builtin_partitions(), alias.name, &PartitionInfo::name), 0)
+        << alias.name;
+    EXPECT_EQ(Partition::parse(Json(alias.name), builtin_partitions()).name(), alias.stands_for);
+  }
+}
+
 TEST(Partition, ParseTellsWhatIsWrong) {
   const auto parse = [](const char* text) {
-    return error_text([&] { Partition::parse(Json::parse(text)); });
+    return error_text([&] { Partition::parse(Json::parse(text), builtin_partitions()); });
   };
   EXPECT_THAT(parse(R"("dirichlet_clas")"),
               HasSubstr("federation.partition: unknown partition 'dirichlet_clas' | did you mean "
@@ -304,6 +356,8 @@ TEST(Partition, ParseTellsWhatIsWrong) {
   EXPECT_THAT(parse(R"({"name": "dirichlet_class", "alfa": 1})"),
               HasSubstr("unknown key 'federation.partition.alfa' | did you mean 'alpha'?"));
   EXPECT_THAT(parse(R"({"name": "iid_split", "alpha": 1})"), HasSubstr("unknown key"));
+  EXPECT_THAT(parse(R"("non-iid")"),
+              HasSubstr("unknown partition 'non-iid' | did you mean 'dirichlet'?"));
   EXPECT_THAT(
       parse(R"({"name": "dirichlet_class", "alpha": 0})"),
       HasSubstr("federation.partition.alpha = 0: expected a number from 0.001 to 1,000,000"));
@@ -313,12 +367,16 @@ TEST(Partition, ParseTellsWhatIsWrong) {
 
 TEST(Partition, ValuesHoldTheDefaultsOfTheEntry) {
   EXPECT_EQ(Partition().values().dump(), R"({"name":"iid_split"})");
-  EXPECT_EQ(Partition::parse(Json("dirichlet_class")).values().dump(),
+  EXPECT_EQ(Partition::parse(Json("dirichlet_class"), builtin_partitions()).values().dump(),
             R"({"name":"dirichlet_class","alpha":0.5,"min_size":15})");
-  EXPECT_EQ(Partition::parse(Json("dirichlet_label_blind")).values()["min_size"], 10);
   EXPECT_EQ(
-      Partition::parse(Json{{"name", "bernoulli_dirichlet"}, {"min_size", 21}}).values().dump(),
-      R"({"name":"bernoulli_dirichlet","p":0.7,"alpha":10.0,"min_size":21})");
+      Partition::parse(Json("dirichlet_label_blind"), builtin_partitions()).values()["min_size"],
+      10);
+  EXPECT_EQ(Partition::parse(Json{{"name", "bernoulli_dirichlet"}, {"min_size", 21}},
+                             builtin_partitions())
+                .values()
+                .dump(),
+            R"({"name":"bernoulli_dirichlet","p":0.7,"alpha":10.0,"min_size":21})");
 }
 
 }  // namespace winnow::partition_test

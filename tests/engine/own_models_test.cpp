@@ -1,10 +1,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include <numeric>
 
+#include "testing/simulation.h"
 #include "testing/support.h"
-#include "winnow/engine/local_engine.h"
 
 namespace winnow::own_models_test {
 
@@ -16,8 +18,8 @@ struct Mixed {
       : engine(data, deal(data, kSizes), net_info<NormNet>("norm"), {.eval_batch = 2},
                {.lanes = lanes, .seed = 8, .public_images = data.test.images}, nullptr) {
     engine.serve(std::make_unique<ScriptedClient>(std::move(script)),
-                 {{"ping", {}, "pong"}, {"pong", {{"value", FieldType::u32}}}},
-                 {net_info<TwoLayerNet>("two"), net_info<LinearNet>("one")});
+                 {{"ping", {}, "pong", {field::whole("value", "a number")}}});
+    engine.crew.use_networks({net_info<TwoLayerNet>("two"), net_info<LinearNet>("one")});
   }
   std::map<std::int64_t, std::uint32_t> ask(const std::vector<std::int64_t>& clients) {
     std::vector<Order> orders;
@@ -25,14 +27,14 @@ struct Mixed {
       orders.push_back({client, Message("ping")});
     }
     std::map<std::int64_t, std::uint32_t> values;
-    engine.ask(orders, [&](std::int64_t client, const Message& reply) {
+    std::ignore = engine.ask(orders, [&](std::int64_t client, const Message& reply) {
       values[client] = reply.get<std::uint32_t>("value");
     });
     return values;
   }
 
   DataSet data = tiny_data();
-  LocalEngine engine;
+  Simulation engine;
 };
 
 Message pong(std::int64_t value) {
@@ -42,7 +44,7 @@ Message pong(std::int64_t value) {
 // Makes a model of the client's network and keeps it.
 Message keep_a_model(const Message& /*task*/, ClientContext& context) {
   const State model = context.lane().initial(100 + static_cast<std::uint64_t>(context.id()));
-  context.memory().archive.tensors[kOwnModel] = model.flat;
+  context.own_model() = model.flat;
   return pong(model.layout->total());
 }
 
@@ -53,7 +55,7 @@ TEST(OwnModels, ClientsAreServedByLanesOfTheirNetworks) {
   const auto expected = [](std::int64_t size) { return static_cast<std::uint32_t>(size); };
   EXPECT_EQ(mixed.ask({0, 1, 3}), (std::map<std::int64_t, std::uint32_t>{
                                       {0, expected(two)}, {1, expected(one)}, {3, expected(one)}}));
-  EXPECT_EQ(mixed.engine.layout()->total(),
+  EXPECT_EQ(mixed.engine.crew.layout()->total(),
             NormNet(shape_of(mixed.data)).weights().layout()->total());
 }
 
@@ -108,16 +110,16 @@ struct ByHand {
 
 TEST(OwnModels, AreMeasuredOneByOneAndTogether) {
   Mixed mixed(keep_a_model);
-  EXPECT_EQ(mixed.engine.evaluate_clients().count, 0);
-  EXPECT_EQ(mixed.engine.evaluate_ensemble().count, 0);
+  EXPECT_EQ(mixed.engine.examiner.evaluate_each(mixed.engine.own_models()).count, 0);
+  EXPECT_EQ(mixed.engine.examiner.evaluate_ensemble(mixed.engine.own_models()).count, 0);
   mixed.ask({0, 1, 3});
   const ByHand expected(mixed);
-  const Score each = mixed.engine.evaluate_clients();
+  const Score each = mixed.engine.examiner.evaluate_each(mixed.engine.own_models());
   EXPECT_EQ(each.count, 90);
   EXPECT_EQ(each.correct, expected.total.correct);
   EXPECT_NEAR(each.loss_sum, expected.total.loss_sum, 1e-3);
   const at::Tensor labels = at::tensor(mixed.data.test.labels, at::kLong);
-  const Score together = mixed.engine.evaluate_ensemble();
+  const Score together = mixed.engine.examiner.evaluate_ensemble(mixed.engine.own_models());
   EXPECT_EQ(together.count, 30);
   EXPECT_EQ(together.correct,
             expected.probabilities.argmax(1).eq(labels).sum().item<std::int64_t>());
@@ -131,8 +133,11 @@ TEST(OwnModels, MeasuringThemDoesNotDependOnTheLanes) {
   Mixed five(keep_a_model, 5);
   one.ask({0, 1, 3});
   five.ask({0, 1, 3});
-  EXPECT_EQ(one.engine.evaluate_clients().loss_sum, five.engine.evaluate_clients().loss_sum);
-  EXPECT_EQ(one.engine.evaluate_ensemble().loss_sum, five.engine.evaluate_ensemble().loss_sum);
+  const ModelsByClient models = one.engine.own_models();
+  EXPECT_EQ(one.engine.examiner.evaluate_each(models).loss_sum,
+            five.engine.examiner.evaluate_each(models).loss_sum);
+  EXPECT_EQ(one.engine.examiner.evaluate_ensemble(models).loss_sum,
+            five.engine.examiner.evaluate_ensemble(models).loss_sum);
 }
 
 }  // namespace winnow::own_models_test

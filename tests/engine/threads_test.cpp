@@ -31,4 +31,16 @@ TEST(Threads, NewThreadsKeepTheLimit) {
   EXPECT_EQ(seen, 1);
 }
 
+TEST(Threads, WhatTheProcessHadBeforeCanBePutBack) {
+  const OperationSettings before = operation_settings();
+  use({.threads = 3, .openblas_threads = 2, .tf32_in_cudnn = false, .tf32_in_cublas = true});
+  const OperationSettings kept = operation_settings();
+  use_one_thread_per_operation();
+  allow_tf32_on_gpu(false);
+  use(kept);
+  EXPECT_EQ(at::get_num_threads(), 3);
+  EXPECT_TRUE(operation_settings().tf32_in_cublas);
+  use(before);
+}
+
 }  // namespace winnow::threads_test

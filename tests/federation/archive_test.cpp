@@ -61,6 +61,54 @@ TEST(Archive, ValuesByClientComeBack) {
             (std::set<std::int64_t>{0, 1, 2}));
 }
 
+TEST(Archive, KeepsWhatThereIs) {
+  Archive archive = out_of_a_file();
+  archive.put("no tensor", {});
+  archive.put_clients("nobody", {});
+  EXPECT_TRUE(archive.empty()) << "nothing to keep, as checkpoints always had it";
+  archive.put("tensor", at::ones({3}));
+  archive.put_clients("somebody", {2, 0});
+  archive.put_by_client("numbers", std::map<std::int64_t, double>{{0, 0.5}});
+  archive.put_by_client("known", std::map<std::int64_t, std::optional<double>>{{2, std::nullopt}});
+  archive.values["rounds"] = 7;
+  archive.values["open"] = false;
+  EXPECT_EQ(archive.values.dump(),
+            R"({"somebody":[0,2],"numbers":{"0":0.5},"known":{"2":null},"rounds":7,"open":false})");
+  EXPECT_EQ(archive.model("tensor").numel(), 3);
+  EXPECT_FALSE(archive.model("no tensor").defined());
+  EXPECT_EQ(archive.clients("somebody"), (std::set<std::int64_t>{0, 2}));
+  EXPECT_TRUE(archive.clients("nobody").empty());
+  EXPECT_EQ(archive.numbers("numbers"), (std::map<std::int64_t, double>{{0, 0.5}}));
+  EXPECT_TRUE(archive.numbers("missing").empty());
+  EXPECT_EQ(archive.known_numbers("known").at(2), std::nullopt);
+  EXPECT_EQ(archive.by_client("numbers", [](const CheckedJson& each) { return each.number(); }),
+            archive.numbers("numbers"));
+  EXPECT_EQ(archive.count("rounds"), 7);
+  EXPECT_EQ(archive.count("missing"), 0);
+  EXPECT_EQ(archive.count("missing", 3), 3);
+  EXPECT_FALSE(archive.truth("open", true));
+  EXPECT_TRUE(archive.truth("missing", true));
+}
+
+TEST(Archive, ChecksWhatItIsAskedFor) {
+  Archive archive = out_of_a_file();
+  archive.values = {{"numbers", {{"2", 1.5}}},
+                    {"strangers", {{"1", 1.0}}},
+                    {"clients", {0, 3}},
+                    {"rounds", -1},
+                    {"open", "yes"}};
+  EXPECT_EQ(error_text([&] { archive.numbers("numbers", 0.0, 1.0); }),
+            "numbers.2 = 1.5: expected 0 to 1");
+  EXPECT_EQ(error_text([&] { archive.numbers("strangers"); }),
+            "strangers.1: expected the number of a client that holds samples");
+  EXPECT_EQ(error_text([&] { archive.known_numbers("strangers"); }),
+            "strangers.1: expected the number of a client that holds samples");
+  EXPECT_EQ(error_text([&] { archive.clients("clients"); }),
+            "clients[1] = 3: expected a whole number from 0 to 2");
+  EXPECT_EQ(error_kind([&] { archive.count("rounds"); }), ErrorKind::run);
+  EXPECT_EQ(error_kind([&] { archive.truth("open", true); }), ErrorKind::run);
+}
+
 TEST(Archive, StrangersAreRefused) {
   const Archive archive = out_of_a_file();
   for (const char* id :

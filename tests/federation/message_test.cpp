@@ -68,66 +68,6 @@ TEST(Message, NamesTheFieldThatIsMissingOrOfAnotherType) {
   EXPECT_EQ(error_kind([&] { message.get<double>("round"); }), ErrorKind::peer);
 }
 
-TEST(MessageSchema, AcceptsExactlyItsFields) {
-  const std::vector<Schema> schemas{{"ping", {}},
-                                    {"all",
-                                     {{"a", FieldType::u32},
-                                      {"b", FieldType::u64},
-                                      {"c", FieldType::f64},
-                                      {"d", FieldType::f64s},
-                                      {"e", FieldType::state},
-                                      {"f", FieldType::states}}}};
-  const State state = state_of({1});
-  EXPECT_NO_THROW(check(Message("ping"), schemas));
-  EXPECT_NO_THROW(check(Message("all")
-                            .set("a", std::uint32_t{1})
-                            .set("b", std::uint64_t{1})
-                            .set("c", 1.0)
-                            .set("d", std::vector<double>{})
-                            .set("e", state)
-                            .set("f", std::vector<State>{}),
-                        schemas));
-}
-
-TEST(MessageSchema, RefusesEverythingElse) {
-  const std::vector<Schema> schemas{{"done", {{"loss", FieldType::f64}, {"n", FieldType::u32}}}};
-  const auto text = [&](const Message& message) {
-    EXPECT_EQ(error_kind([&] { check(message, schemas); }), ErrorKind::peer);
-    return error_text([&] { check(message, schemas); });
-  };
-  const std::string misfit = "message 'done' does not have the fields of its schema";
-  EXPECT_EQ(text(Message("donee")), "unknown message kind 'donee'");
-  EXPECT_EQ(text(Message("done")), misfit);
-  EXPECT_EQ(text(Message("done").set("loss", 1.0)), misfit);
-  EXPECT_EQ(text(Message("done").set("loss", 1.0).set("n", 1.0)), misfit);
-  EXPECT_EQ(text(Message("done").set("loss", 1.0).set("m", std::uint32_t{1})), misfit);
-  EXPECT_EQ(text(Message("done").set("n", std::uint32_t{1}).set("loss", 1.0)), misfit);
-  EXPECT_EQ(text(Message("done").set("loss", 1.0).set("n", std::uint32_t{1}).set("x", 1.0)),
-            misfit);
-  EXPECT_EQ(text(Message("done").set("loss", 1.0).set("loss", 1.0)), misfit);
-}
-
-TEST(MessageSchema, PairsTasksAndReplies) {
-  const std::vector<Schema> schemas{
-      {"train", {}}, {"train_done", {}}, {"dismiss", {}, "dismissed"}, {"dismissed", {}}};
-  EXPECT_NO_THROW(check_task(Message("train"), schemas));
-  EXPECT_NO_THROW(check_task(Message("dismiss"), schemas));
-  EXPECT_NO_THROW(check_reply(Message("train_done"), Message("train"), schemas));
-  EXPECT_NO_THROW(check_reply(Message("dismissed"), Message("dismiss"), schemas));
-  const auto reply_text = [&](const char* task, const char* reply) {
-    const auto checked = [&] { check_reply(Message(reply), Message(task), schemas); };
-    EXPECT_EQ(error_kind(checked), ErrorKind::peer);
-    return error_text(checked);
-  };
-  EXPECT_EQ(reply_text("train", "dismissed"),
-            "task 'train' was answered with 'dismissed', expected 'train_done'");
-  EXPECT_EQ(reply_text("dismiss", "dismiss"),
-            "task 'dismiss' was answered with 'dismiss', expected 'dismissed'");
-  EXPECT_EQ(reply_text("train", "done"), "unknown message kind 'done'");
-  EXPECT_EQ(error_text([&] { check_task(Message("dismissed"), schemas); }),
-            "message 'dismissed' is no task: there is no 'dismissed_done' to answer it");
-}
-
 TEST(Message, RenamedKeepsTheFields) {
   const Message task = Message("train").set("round", std::uint32_t{3});
   const Message other = task.renamed("train_score");

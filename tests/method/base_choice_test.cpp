@@ -49,8 +49,7 @@ TEST(BaseChoice, OffersEveryMethodThatCanBeWrapped) {
   const std::vector<std::string> names = Wrapper().base.names();
   EXPECT_THAT(names, IsSupersetOf({"fedavg", "fedprox", "fednova", "scaffold", "median", "krum",
                                    "power_of_choice", "mixup"}));
-  const Registry registry = builtin_methods();
-  for (const MethodInfo& info : registry.all()) {
+  for (const MethodInfo& info : builtin_methods()) {
     const std::unique_ptr<Method> method = info.make();
     const bool can_be =
         dynamic_cast<const BaseMethod*>(method.get()) != nullptr && info.truth == Truth::none;
@@ -85,10 +84,9 @@ TEST(BaseChoice, SaysWhyAMethodCannotBeWrapped) {
   const std::string expected = "; expected one of " + join(wrapper.base.names(), ", ");
   EXPECT_THAT(expected, StartsWith("; expected one of fedavg, fedprox, "));
   for (const std::string method : {"fedcorr", "fedrn", "clipfl", "fedns", "fedncl", "dividemix"}) {
-    EXPECT_EQ(read(method),
-              fmt::format("method.base = \"{}\": it cannot be wrapped | a wrapper steps in between "
-                          "a base's training and its fusion{}",
-                          method, expected));
+    EXPECT_EQ(read(method), fmt::format("method.base = \"{}\": it cannot be wrapped | a wrapper "
+                                        "acts between a base's training and its aggregation{}",
+                                        method, expected));
   }
   for (const std::string method : {"oracle", "fedns_oracle_flags"}) {
     EXPECT_EQ(read(Json{{"name", method}}),

@@ -8,11 +8,12 @@
 #include <memory>
 #include <numeric>
 
+#include "method/base_rounds.h"
 #include "testing/support.h"
 #include "winnow/base/random.h"
-#include "winnow/federation/robust.h"
-#include "winnow/federation/robust_arfl.h"
-#include "winnow/federation/robust_distance.h"
+#include "winnow/federation/robust/robust.h"
+#include "winnow/federation/robust/robust_arfl.h"
+#include "winnow/federation/robust/robust_distance.h"
 #include "winnow/method/base_method.h"
 
 namespace winnow::cross_method_test {
@@ -34,11 +35,7 @@ Upload upload_of(std::int64_t client, const State& model, std::uint32_t samples)
 }
 
 State aggregate(BaseMethod& method, const std::vector<Upload>& uploads) {
-  method.begin(State::zeros(uploads.front().model().layout));
-  for (const Upload& upload : uploads) {
-    method.add(upload);
-  }
-  return method.finish();
+  return fuse(method, State::zeros(uploads.front().model().layout), uploads);
 }
 State aggregate(const std::string& name, const std::vector<Upload>& uploads) {
   return aggregate(*make(name), uploads);

@@ -19,9 +19,15 @@ TEST(LocalTraining, TrainsAsTheContextDoesWithTheSameObjective) {
                               12, augment);
     const State start = client.initial(1);
     ClientContext context(7, client.held, client.memory, client.lane, client.options, 5);
-    const State trained = train_by(CrossEntropy(client.options), start, 3, context);
+    const State trained = context.train_by(CrossEntropy(client.options), start, 3);
     EXPECT_EQ(hash(trained), hash(client.plain(start, 3)));
     EXPECT_EQ(context.steps(), 6);
+    ClientContext other(7, client.held, client.memory, client.lane, client.options, 5);
+    const TrainOutcome plain = other.train(start, 3, {});
+    EXPECT_EQ(other.loss().samples, 24) << "12 samples, two epochs";
+    EXPECT_EQ(context.loss().samples, 24);
+    EXPECT_DOUBLE_EQ(other.loss().mean().value(), plain.mean_loss);
+    EXPECT_DOUBLE_EQ(context.loss().mean().value(), plain.mean_loss);
   }
 }
 
@@ -29,8 +35,10 @@ TEST(LocalTraining, WithoutSamplesNothingHappens) {
   OneClient client({}, 0);
   const State start = client.initial(1);
   ClientContext context(7, client.held, client.memory, client.lane, client.options, 5);
-  EXPECT_EQ(hash(train_by(CrossEntropy(client.options), start, 0, context)), hash(start));
+  EXPECT_EQ(hash(context.train_by(CrossEntropy(client.options), start, 0)), hash(start));
   EXPECT_EQ(context.steps(), 0);
+  EXPECT_EQ(context.train(start, 0, {}).steps, 0);
+  EXPECT_EQ(context.loss().mean(), std::nullopt);
 }
 
 TEST(LocalTraining, FillsTheBeginningOfABuffer) {
@@ -72,13 +80,6 @@ TEST(LocalTraining, RefusesAWarmUpThatLastsToTheEnd) {
   EXPECT_EQ(error_text([] { check_warmup(10, {.rounds = 10}); }),
             "method.warmup = 10: expected fewer than the 10 rounds of the run | a run that ends "
             "with its warm-up trusts all labels");
-}
-
-TEST(LocalTraining, RecallsWhatIsThere) {
-  ClientMemory memory;
-  EXPECT_EQ(recall(memory, "a", at::full({1}, 4)).item<int>(), 4);
-  memory.archive.tensors["a"] = at::full({1}, 6);
-  EXPECT_EQ(recall(memory, "a", at::full({1}, 4)).item<int>(), 6);
 }
 
 }  // namespace winnow::local_training_test

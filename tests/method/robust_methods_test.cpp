@@ -9,14 +9,16 @@
 #include <map>
 #include <memory>
 
+#include "method/base_rounds.h"
 #include "testing/support.h"
 #include "winnow/base/random.h"
-#include "winnow/method/arfl/arfl.h"
-#include "winnow/method/bulyan/bulyan.h"
-#include "winnow/method/geometric_median/geometric_median.h"
-#include "winnow/method/krum/krum.h"
-#include "winnow/method/median/median.h"
-#include "winnow/method/trimmed_mean/trimmed_mean.h"
+#include "winnow/experiment/registry.h"
+#include "winnow/method/robust/arfl/arfl.h"
+#include "winnow/method/robust/bulyan/bulyan.h"
+#include "winnow/method/robust/geometric_median/geometric_median.h"
+#include "winnow/method/robust/krum/krum.h"
+#include "winnow/method/robust/median/median.h"
+#include "winnow/method/robust/trimmed_mean/trimmed_mean.h"
 
 namespace winnow::robust_methods_test {
 
@@ -45,11 +47,7 @@ Upload upload_of(std::int64_t client, const State& model, std::uint32_t samples 
 }
 
 State aggregate(BaseMethod& method, const std::vector<Upload>& uploads) {
-  method.begin(uploads.front().model());
-  for (const Upload& upload : uploads) {
-    method.add(upload);
-  }
-  return method.finish();
+  return fuse(method, uploads.front().model(), uploads);
 }
 
 std::vector<Upload> random_uploads(int count, std::int64_t size = 700) {
@@ -104,27 +102,30 @@ TEST_P(RobustMethod, ForgetsARoundThatWasNotFinished) {
   const std::string expected = hash(aggregate(*method, uploads));
   State wild = uploads.front().model().clone();
   wild.flat.fill_(-50);
-  method->begin(wild);
+  HandRound left(wild);
+  method->begin(left.round);
   for (std::int64_t client = 20; client < 40; ++client) {
-    method->add(upload_of(client, wild));
+    method->add(left.round, upload_of(client, wild));
   }
   EXPECT_EQ(hash(aggregate(*method, uploads)), expected);
 }
 
 TEST_P(RobustMethod, RefusesARoundWithoutUploads) {
   const auto method = make(GetParam());
-  method->begin(state_of({1}));
-  EXPECT_EQ(error_text([&] { method->finish(); }),
+  HandRound hand(state_of({1}));
+  method->begin(hand.round);
+  EXPECT_EQ(error_text([&] { std::ignore = method->finish(hand.round); }),
             "no client contributed to this round | lower the noise or raise federation.fraction");
-  EXPECT_EQ(error_kind([&] { method->finish(); }), ErrorKind::run);
+  EXPECT_EQ(error_kind([&] { std::ignore = method->finish(hand.round); }), ErrorKind::run);
 }
 
 TEST_P(RobustMethod, RefusesModelsOfAnotherLayout) {
   const auto method = make(GetParam());
-  method->begin(state_of({1, 2}));
-  method->add(upload_of(0, state_of({1, 2})));
+  HandRound hand(state_of({1, 2}));
+  method->begin(hand.round);
+  method->add(hand.round, upload_of(0, state_of({1, 2})));
   EXPECT_EQ(error_text([&] {
-              method->add(upload_of(1, state_of({1, 2, 3})));
+              method->add(hand.round, upload_of(1, state_of({1, 2, 3})));
             }),
             "models of different layouts cannot be aggregated");
 }
@@ -155,8 +156,8 @@ TEST_P(RobustMethod, PlaysARoundWithFedAvgsMessages) {
     EXPECT_EQ(fleet.asked[i].task.bytes(), 4 + 4 * 706);
     EXPECT_EQ(fleet.replies[i].kind(), "train_done");
     EXPECT_EQ(fleet.replies[i].bytes(), 4 * 706 + 4);
-    EXPECT_NO_THROW(check(fleet.asked[i].task, method->schemas()));
-    EXPECT_NO_THROW(check(fleet.replies[i], method->schemas()));
+    EXPECT_NO_THROW(check(fleet.asked[i].task, method->exchanges({})));
+    EXPECT_NO_THROW(check(fleet.replies[i], method->exchanges({})));
   }
 }
 
@@ -235,7 +236,7 @@ Json notes_under(const std::string& name, const Json& table, std::int64_t round)
   Server server{setting, fleet, global, notes, [](const std::vector<State>& models) {
                   return std::vector<Score>(models.size(), Score{5, 10, 0.0});
                 }};
-  const std::unique_ptr<Method> method = builtin_methods().make(name);
+  const std::unique_ptr<Method> method = builtin_registry().make(name);
   Params params;
   method->declare(params);
   params.read(table, "method");

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "testing/simulation.h"
 #include "testing/support.h"
-#include "winnow/engine/local_engine.h"
 #include "winnow/method/method.h"
 
 namespace winnow {
@@ -21,16 +21,16 @@ inline std::vector<std::string> round_hashes(Method& method,
                                              const SmallFederation& federation = {}) {
   DataSet data = tiny_data();
   data.validation = data.test;
-  LocalEngine engine(data, deal(data, federation.sizes), net_info<NormNet>("norm"),
-                     federation.train, {.lanes = 2, .seed = 5}, nullptr);
-  engine.serve(method.client_side(), method.schemas());
+  Simulation engine(data, deal(data, federation.sizes), net_info<NormNet>("norm"), federation.train,
+                    {.lanes = 2, .seed = 5}, nullptr);
+  engine.serve(method.client_side(), method.exchanges({}));
   const Setting setting{.seed = 5,
                         .rounds = 3,
                         .clients = engine.size(),
                         .fraction = 0.75,
                         .classes = data.classes,
                         .validation = data.validation.size(),
-                        .lr_decay = federation.train.lr_decay};
+                        .train = federation.train};
   State global = engine.initial_state(5);
   std::vector<std::string> hashes;
   for (std::int64_t round = 0; round < setting.rounds; ++round) {
@@ -81,10 +81,10 @@ inline SentInARound sent_in_a_round(Method& method) {
   Server server{setting, fleet, global, notes};
   method.play(0, server);
   for (const Order& order : fleet.asked) {
-    EXPECT_NO_THROW(check(order.task, method.schemas()));
+    EXPECT_NO_THROW(check(order.task, method.exchanges({})));
   }
   for (const Message& reply : fleet.replies) {
-    EXPECT_NO_THROW(check(reply, method.schemas()));
+    EXPECT_NO_THROW(check(reply, method.exchanges({})));
   }
   return {fleet.traffic(), {fleet.asked.at(0).task.kind(), fleet.replies.at(0).kind()}};
 }

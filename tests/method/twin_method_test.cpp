@@ -6,11 +6,11 @@
 #include <limits>
 
 #include "method/one_client.h"
+#include "testing/simulation.h"
 #include "winnow/base/random.h"
-#include "winnow/engine/local_engine.h"
-#include "winnow/method/coteaching/coteaching.h"
-#include "winnow/method/dividemix/dividemix.h"
-#include "winnow/method/fedavg/fedavg.h"
+#include "winnow/method/base/fedavg/fedavg.h"
+#include "winnow/method/trainer/coteaching/coteaching.h"
+#include "winnow/method/trainer/dividemix/dividemix.h"
 
 namespace winnow::twin_method_test {
 
@@ -104,11 +104,11 @@ TEST(TwinMethod, TransmitsExactlyTwoModelsEachWay) {
         dividemix ? std::unique_ptr<Method>(make_with<DivideMix>()) : make_with<CoTeaching>();
     federation.play(*method);
     for (const Order& order : federation.fleet.asked) {
-      EXPECT_NO_THROW(check(order.task, method->schemas()));
+      EXPECT_NO_THROW(check(order.task, method->exchanges({})));
       EXPECT_EQ(order.task.bytes(), 4 + 2 * 4 * values);
     }
     for (const Message& reply : federation.fleet.replies) {
-      EXPECT_NO_THROW(check(reply, method->schemas()));
+      EXPECT_NO_THROW(check(reply, method->exchanges({})));
       EXPECT_EQ(reply.bytes(), 2 * 4 * values + 4);
     }
   }
@@ -131,7 +131,7 @@ TEST(TwinMethod, GivesUpWhenNoReplyIsFinite) {
   Federation federation({{state_of({kNaN, 0}, {0}, {0}), state_of({0, 0}, {0}, {0}), 5}});
   CoTeaching method;
   EXPECT_EQ(error_text([&] { federation.play(method, 3); }),
-            "round 3: every reply held values that are not finite | the training diverged: lower "
+            "round 4: every reply held values that are not finite | the training diverged: lower "
             "train.lr");
 }
 
@@ -171,7 +171,7 @@ struct Small {
         method(std::move(its_method)),
         global(engine.initial_state(5)) {
     setting = {.seed = 5, .rounds = 3, .clients = 4, .fraction = 0.75, .classes = 3};
-    engine.serve(method->client_side(), method->schemas());
+    engine.serve(method->client_side(), method->exchanges({}));
   }
   std::vector<std::string> play(std::int64_t first = 0) {
     std::vector<std::string> hashes;
@@ -187,7 +187,7 @@ struct Small {
   }
 
   DataSet data;
-  LocalEngine engine;
+  Simulation engine;
   std::unique_ptr<Method> method;
   Setting setting;
   State global;

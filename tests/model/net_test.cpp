@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, NetGradient,
 // VGG is too large to initialise here; any values show that gradients arrive.
 TEST(Net, GradientsReachEveryParameterOfVgg) {
   at::set_num_threads(1);
-  const std::unique_ptr<Net> net = find_net("vgg16_bn_cifar").make({10, 3, 32, 32});
+  const std::unique_ptr<Net> net = builtin_networks().find("vgg16_bn_cifar").make({10, 3, 32, 32});
   const LayoutPtr layout = net->weights().layout();
   const State state{layout, noise({layout->total()}, 3).mul_(0.05).abs_()};
   const at::Tensor gradient = at::zeros({layout->parameters()});
@@ -208,7 +208,7 @@ TEST(Net, DropoutComesFromThePassAndOnlyInTraining) {
 }
 
 TEST(Initial, IsTheSameForTheSameSeedAndAnotherForEachTensor) {
-  const std::unique_ptr<Net> net = find_net("cnn4").make({10, 3, 32, 32});
+  const std::unique_ptr<Net> net = builtin_networks().find("cnn4").make({10, 3, 32, 32});
   const State one = net->weights().initial(1);
   EXPECT_EQ(hash(one), hash(net->weights().initial(1)));
   EXPECT_NE(hash(one), hash(net->weights().initial(2)));
@@ -219,8 +219,9 @@ TEST(Initial, IsTheSameForTheSameSeedAndAnotherForEachTensor) {
 }
 
 TEST(Initial, DoesNotDependOnTheOtherTensors) {
-  const State ten = find_net("cnn4").make({10, 3, 32, 32})->weights().initial(1);
-  const State hundred = find_net("cnn4").make({100, 3, 32, 32})->weights().initial(1);
+  const State ten = builtin_networks().find("cnn4").make({10, 3, 32, 32})->weights().initial(1);
+  const State hundred =
+      builtin_networks().find("cnn4").make({100, 3, 32, 32})->weights().initial(1);
   const char* name = "features.3.0.weight";
   EXPECT_TRUE(
       at::equal(ten.view(*ten.layout->find(name)), hundred.view(*hundred.layout->find(name))));
@@ -244,7 +245,7 @@ TEST(Initial, SpreadsAreThoseOfTheLibraries) {
         {"vit_tiny", "pos_embed", 2.0, 0.02},
         {"vit_tiny", "patch_embed.proj.weight", 1 / std::sqrt(768.0), 1 / std::sqrt(2304.0)},
         {"resnet50", "layer1.0.conv2.weight", 1.0, std::sqrt(2.0 / 576)}}) {
-    const std::unique_ptr<Net> net = find_net(name).make({10, 3, 32, 32});
+    const std::unique_ptr<Net> net = builtin_networks().find(name).make({10, 3, 32, 32});
     const State state = net->weights().initial(3);
     const at::Tensor values = state.view(*state.layout->find(tensor));
     EXPECT_LE(values.abs().max().item<double>(), bound * (1 + 1e-6)) << name << " " << tensor;
@@ -254,7 +255,7 @@ TEST(Initial, SpreadsAreThoseOfTheLibraries) {
 }
 
 TEST(Initial, ConstantsAreZeroAndOneWhereTheLibrariesHaveThem) {
-  const std::unique_ptr<Net> net = find_net("resnet18").make({10, 3, 32, 32});
+  const std::unique_ptr<Net> net = builtin_networks().find("resnet18").make({10, 3, 32, 32});
   const State state = net->weights().initial(3);
   for (const Slot& slot : state.layout->slots()) {
     const at::Tensor values = state.view(slot);
@@ -265,7 +266,7 @@ TEST(Initial, ConstantsAreZeroAndOneWhereTheLibrariesHaveThem) {
       EXPECT_TRUE(values.eq(0).all().item<bool>()) << slot.name;
     }
   }
-  const State cnn2 = find_net("cnn2").make({10, 3, 32, 32})->weights().initial(3);
+  const State cnn2 = builtin_networks().find("cnn2").make({10, 3, 32, 32})->weights().initial(3);
   EXPECT_TRUE(cnn2.view(*cnn2.layout->find("conv1.bias")).eq(0).all().item<bool>());
 }
 

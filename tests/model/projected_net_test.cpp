@@ -16,7 +16,7 @@ std::vector<std::int64_t> shape_of(const Layout& layout, const std::string& name
 }
 
 TEST(ProjectedNet, PutsTwoLayersBetweenTheFeaturesAndTheHead) {
-  const std::unique_ptr<Net> net = projected(find_net("lenet5"), 16).make(kGrey);
+  const std::unique_ptr<Net> net = projected(builtin_networks().find("lenet5"), 16).make(kGrey);
   const LayoutPtr layout = net->weights().layout();
   EXPECT_EQ(shape_of(*layout, "fc3.weight"), (std::vector<std::int64_t>{84, 84}));
   EXPECT_EQ(shape_of(*layout, "projection.weight"), (std::vector<std::int64_t>{16, 84}));
@@ -27,7 +27,7 @@ TEST(ProjectedNet, PutsTwoLayersBetweenTheFeaturesAndTheHead) {
 }
 
 TEST(ProjectedNet, KeepsWhatElseIsKnownOfTheNetwork) {
-  const NetInfo& plain = find_net("vit_tiny");
+  const NetInfo& plain = builtin_networks().find("vit_tiny");
   const NetInfo info = projected(plain, 32);
   EXPECT_EQ(info.name, plain.name);
   EXPECT_EQ(info.resize, plain.resize);
@@ -35,8 +35,9 @@ TEST(ProjectedNet, KeepsWhatElseIsKnownOfTheNetwork) {
 }
 
 TEST(ProjectedNet, ComputesWhatTheLayersSay) {
-  const BoundNet net(projected(find_net("lenet5"), 16).make(kGrey));
-  const BoundNet body(find_net("lenet5").make({84, 1, 28, 28}));  // the same seed and names
+  const BoundNet net(projected(builtin_networks().find("lenet5"), 16).make(kGrey));
+  const BoundNet body(
+      builtin_networks().find("lenet5").make({84, 1, 28, 28}));  // the same seed and names
   const at::Tensor images = noise({3, 1, 28, 28}, 4);
   const c10::NoGradGuard no_gradient;
   const at::Tensor hidden = body.net->forward(images, {}).relu();
@@ -49,7 +50,7 @@ TEST(ProjectedNet, ComputesWhatTheLayersSay) {
 }
 
 TEST(ProjectedNet, TrainsEveryParameterAndMovesStatistics) {
-  BoundNet net(projected(find_net("resnet18"), 8).make({4, 3, 16, 16}));
+  BoundNet net(projected(builtin_networks().find("resnet18"), 8).make({4, 3, 16, 16}));
   const at::Tensor before = net.state.buffers().clone();
   const at::Tensor logits = net.net->forward(noise({4, 3, 16, 16}, 5), {.training = true});
   EXPECT_EQ(logits.sizes(), at::IntArrayRef({4, 4}));

@@ -240,7 +240,7 @@ class StateFile : public ::testing::Test {
                 fmt::format("winnow_state_file_{}",
                             ::testing::UnitTest::GetInstance()->current_test_info()->name())),
         path_(folder_ / "model.safetensors"),
-        state_(find_net("resnet18").make({10, 3, 32, 32})->weights().initial(1)) {
+        state_(builtin_networks().find("resnet18").make({10, 3, 32, 32})->weights().initial(1)) {
     std::filesystem::create_directories(folder_);
     state_.counters().fill_(41);
   }

@@ -71,12 +71,12 @@ TEST_P(ScriptExport, LoadedBackItGivesTheNetworksLogits) {
       << (found - expected).abs().max().item<double>() << " apart";
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, ScriptExport, ::testing::ValuesIn(zoo()),
+INSTANTIATE_TEST_SUITE_P(Zoo, ScriptExport, ::testing::ValuesIn(builtin_networks()),
                          [](const auto& test) { return test.param.name; });
 
 TEST(ScriptExport, NamesShapesAndValuesAreThoseOfTheState) {
   const NetShape shape{10, 3, 32, 32};
-  const std::unique_ptr<Net> net = find_net("resnet18").make(shape);
+  const std::unique_ptr<Net> net = builtin_networks().find("resnet18").make(shape);
   const State state = drawn_state(*net);
   const torch::jit::Module module = read_back(export_script("resnet18", shape, state, kInput));
   std::size_t tensors = 0;
@@ -98,7 +98,7 @@ TEST(ScriptExport, NamesShapesAndValuesAreThoseOfTheState) {
 
 TEST(ScriptExport, SaysHowImagesAreNormalised) {
   const NetShape shape{10, 3, 32, 32};
-  const State state = find_net("lenet5").make(shape)->weights().initial(1);
+  const State state = builtin_networks().find("lenet5").make(shape)->weights().initial(1);
   const torch::jit::Module module = read_back(export_script("lenet5", shape, state, kInput));
   EXPECT_EQ(module.attr("mean").toDoubleVector(), kInput.mean);
   EXPECT_EQ(module.attr("std").toDoubleVector(), kInput.std);
@@ -116,7 +116,7 @@ TEST(ScriptExport, PadsTheSmallImagesThatLeNetPads) {
 
 TEST(ScriptExport, FollowsAProjectionBeforeTheHead) {
   const NetShape shape{10, 3, 32, 32};
-  BoundNet bound(projected(find_net("lenet5"), 7).make(shape));
+  BoundNet bound(projected(builtin_networks().find("lenet5"), 7).make(shape));
   torch::jit::Module module = read_back(export_script("lenet5", shape, bound.state, kInput));
   const at::Tensor images = noise({2, 3, 32, 32}, 5);
   EXPECT_TRUE(at::allclose(module.forward({images}).toTensor(), bound.net->forward(images, {}),
@@ -134,7 +134,7 @@ TEST(ScriptExport, InTrainingModeItUsesTheStatisticsOfTheBatchAndDropsOut) {
   module.train();
   EXPECT_TRUE(at::allclose(module.forward({images}).toTensor(),
                            bound.net->forward(images, {.training = true}), 1e-5, 1e-5));
-  const State cnn = find_net("cnn2").make(shape)->weights().initial(1);
+  const State cnn = builtin_networks().find("cnn2").make(shape)->weights().initial(1);
   torch::jit::Module dropping = read_back(export_script("cnn2", shape, cnn, kInput));
   dropping.train();
   EXPECT_FALSE(
@@ -143,13 +143,13 @@ TEST(ScriptExport, InTrainingModeItUsesTheStatisticsOfTheBatchAndDropsOut) {
 
 TEST(ScriptExport, TheSameStateGivesTheSameBytes) {
   const NetShape shape{10, 3, 32, 32};
-  const State state = find_net("cnn4").make(shape)->weights().initial(1);
+  const State state = builtin_networks().find("cnn4").make(shape)->weights().initial(1);
   EXPECT_EQ(export_script("cnn4", shape, state, kInput),
             export_script("cnn4", shape, state, kInput));
 }
 
 TEST(ScriptExport, AModelWithoutTextIsOurBug) {
-  const State state = find_net("lenet5").make({})->weights().initial(1);
+  const State state = builtin_networks().find("lenet5").make({})->weights().initial(1);
   EXPECT_THAT(error_text([&] { script_text("lenet6", {}, *state.layout); }),
               HasSubstr("model 'lenet6' has no TorchScript text"));
 }

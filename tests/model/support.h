@@ -46,7 +46,7 @@ struct BoundNet {
 
 inline BoundNet bound_net(const std::string& name, const NetShape& shape, std::uint64_t seed = 1,
                           at::ScalarType type = at::kFloat) {
-  return BoundNet(find_net(name).make(shape), seed, type);
+  return BoundNet(builtin_networks().find(name).make(shape), seed, type);
 }
 
 }  // namespace winnow

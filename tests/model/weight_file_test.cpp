@@ -39,7 +39,7 @@ class WeightFile : public ::testing::Test {
 
   // Makes the file that of a network with other values than the fresh ones.
   void use(const std::string& name, const NetShape& shape) {
-    const std::unique_ptr<Net> net = find_net(name).make(shape);
+    const std::unique_ptr<Net> net = builtin_networks().find(name).make(shape);
     head_ = net->head_name();
     fresh_ = net->weights().initial(1);
     other_ = net->weights().initial(2);

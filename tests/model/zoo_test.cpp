@@ -45,7 +45,8 @@ class ZooCounts : public ::testing::TestWithParam<Count> {};
 
 TEST_P(ZooCounts, AreThePublishedOnes) {
   const Count& expected = GetParam();
-  const LayoutPtr layout = find_net(expected.net).make(expected.shape)->weights().layout();
+  const LayoutPtr layout =
+      builtin_networks().find(expected.net).make(expected.shape)->weights().layout();
   EXPECT_EQ(layout->parameters(), expected.parameters);
   EXPECT_EQ(tensors_of(*layout, SlotKind::parameter), expected.tensors);
   EXPECT_EQ(layout->buffers(), expected.buffers);
@@ -80,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Zoo, SizesInBytesAreThoseOfTheSpec) {
   const auto bytes = [](const char* name) {
-    return 4 * find_net(name).make({})->weights().layout()->parameters();
+    return 4 * builtin_networks().find(name).make({})->weights().layout()->parameters();
   };
   EXPECT_EQ(bytes("cnn4"), 462'632);
   EXPECT_EQ(bytes("vit_tiny"), 22'105'384);
@@ -88,22 +89,23 @@ TEST(Zoo, SizesInBytesAreThoseOfTheSpec) {
 }
 
 TEST(Zoo, AVitTinyBlockHas444864Parameters) {
-  const LayoutPtr layout = find_net("vit_tiny").make({})->weights().layout();
+  const LayoutPtr layout = builtin_networks().find("vit_tiny").make({})->weights().layout();
   for (int block = 0; block < 12; ++block) {
     EXPECT_EQ(values_below(*layout, "blocks." + std::to_string(block) + "."), 444'864);
   }
 }
 
 TEST(Zoo, Vgg16BnHas97StateEntries) {
-  EXPECT_EQ(find_net("vgg16_bn_cifar").make({})->weights().layout()->slots().size(), 97U);
+  EXPECT_EQ(builtin_networks().find("vgg16_bn_cifar").make({})->weights().layout()->slots().size(),
+            97U);
 }
 
 TEST(Zoo, NamesAreUniqueAndFoundAndTheHeadIsInTheLayout) {
   std::set<std::string> names;
-  for (const NetInfo& info : zoo()) {
+  for (const NetInfo& info : builtin_networks()) {
     EXPECT_TRUE(names.insert(info.name).second) << info.name;
     EXPECT_FALSE(info.summary.empty()) << info.name;
-    EXPECT_EQ(&find_net(info.name), &info);
+    EXPECT_EQ(&builtin_networks().find(info.name), &info);
     const std::unique_ptr<Net> net = info.make(info.usual);
     const LayoutPtr layout = net->weights().layout();
     std::set<std::string> slots;
@@ -120,7 +122,7 @@ TEST(Zoo, NamesAreUniqueAndFoundAndTheHeadIsInTheLayout) {
 
 TEST(Zoo, NetsOfTheLibrariesCarryTheLibrariesNames) {
   const auto expect = [](const char* net, const std::vector<const char*>& names) {
-    const LayoutPtr layout = find_net(net).make({})->weights().layout();
+    const LayoutPtr layout = builtin_networks().find(net).make({})->weights().layout();
     for (const char* name : names) {
       EXPECT_NE(layout->find(name), nullptr) << net << " " << name;
     }
@@ -148,7 +150,7 @@ TEST(Zoo, NetsOfTheLibrariesCarryTheLibrariesNames) {
 }
 
 TEST(Zoo, ResizedNetsAreTheSameForEverySizeOfImage) {
-  for (const NetInfo& info : zoo()) {
+  for (const NetInfo& info : builtin_networks()) {
     if (info.resize > 0) {
       EXPECT_EQ(*info.make({10, 3, 32, 32})->weights().layout(),
                 *info.make({10, 3, 224, 224})->weights().layout())
@@ -158,18 +160,18 @@ TEST(Zoo, ResizedNetsAreTheSameForEverySizeOfImage) {
 }
 
 TEST(Zoo, AnUnknownNameGetsASuggestion) {
-  EXPECT_EQ(error_text([] { find_net("resnet81"); }),
+  EXPECT_EQ(error_text([] { builtin_networks().find("resnet81"); }),
             "unknown model 'resnet81' | did you mean 'resnet18'?");
 }
 
 TEST(Zoo, AShapeThatDoesNotFitIsNamedWithTheSmallestThatDoes) {
   EXPECT_EQ(error_text([] {
-              find_net("cnn2").make({10, 3, 4, 4});
+              builtin_networks().find("cnn2").make({10, 3, 4, 4});
             }),
             "model 'cnn2' cannot take 3x4x4 images: it needs at least 6x6 | "
             "set model.resize = 6 or more, or choose another model");
   EXPECT_THAT(error_text([] {
-                find_net("vgg16_bn_cifar").make({10, 1, 28, 28});
+                builtin_networks().find("vgg16_bn_cifar").make({10, 1, 28, 28});
               }),
               AllOf(HasSubstr("'vgg16_bn_cifar'"), HasSubstr("1x28x28"), HasSubstr("32x32")));
 }
@@ -192,7 +194,7 @@ TEST(Zoo, TheSmallestSizeWorksAndOneLessDoesNot) {
     EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{1, 7})) << name;
     EXPECT_TRUE(at::isfinite(bound.state.flat).all().item<bool>()) << name;
     EXPECT_THAT(error_text([&] {
-                  find_net(name).make({7, 2, size, size - 1});
+                  builtin_networks().find(name).make({7, 2, size, size - 1});
                 }),
                 HasSubstr("it needs at least " + std::to_string(size)))
         << name;
@@ -211,7 +213,7 @@ TEST(Zoo, OblongImagesFit) {
 TEST(Zoo, ForwardGivesOneRowOfLogitsPerImage) {
   for (const char* name : {"lenet5", "cnn4", "cnn2", "resnet18", "resnet34", "mobilenet",
                            "convmixer_256_8", "vit_tiny", "resnet50"}) {
-    const NetInfo& info = find_net(name);
+    const NetInfo& info = builtin_networks().find(name);
     const std::int64_t size = info.resize > 0 ? info.resize : 32;
     BoundNet bound = bound_net(name, {10, 3, 32, 32});
     const c10::NoGradGuard no_grad;
@@ -232,7 +234,7 @@ TEST(Zoo, VggMapsFitTheirClassifiers) {
                                    {"vgg11", 224},
                                    {"vgg16_bn", 32},
                                    {"vgg16_bn_cifar", 32}}) {
-    const std::unique_ptr<Net> net = find_net(name).make({10, 3, size, size});
+    const std::unique_ptr<Net> net = builtin_networks().find(name).make({10, 3, size, size});
     net->weights().bind(at::full({net->weights().layout()->total()}, 1e-3), {});
     EXPECT_EQ(net->forward(noise({1, 3, size, size}, 5), {}).sizes(),
               (std::vector<std::int64_t>{1, 10}))
@@ -243,7 +245,7 @@ TEST(Zoo, VggMapsFitTheirClassifiers) {
 // At 32 pixels the last map has one pixel, which torchvision's pooling puts at all 7x7 places: each
 // of these columns of the first linear layer sees it.
 TEST(Zoo, Vgg11SeesTheSinglePixelOfASmallImageAtEveryPlace) {
-  const NetInfo& info = find_net("vgg11");
+  const NetInfo& info = builtin_networks().find("vgg11");
   EXPECT_EQ(info.resize, 0) << "images are taken as they are";
   const std::unique_ptr<Net> net = info.make({10, 3, 32, 32});
   EXPECT_EQ(net->weights().layout()->total(),
@@ -274,7 +276,7 @@ TEST(Zoo, Vgg11SeesTheSinglePixelOfASmallImageAtEveryPlace) {
 // spec: label-noise C.7 #12
 TEST(Zoo, PermutingTheRowsOfTheHeadPermutesTheLogits) {
   for (const char* name : {"lenet5", "vit_tiny"}) {
-    const NetInfo& info = find_net(name);
+    const NetInfo& info = builtin_networks().find(name);
     const std::int64_t size = info.resize > 0 ? info.resize : 32;
     BoundNet bound = bound_net(name, {10, 3, 32, 32});
     const c10::NoGradGuard no_grad;

@@ -55,6 +55,16 @@ TEST(Ledger, ReadsBackWhatItWrote) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Ledger, ANegativeZeroIsAZero) {
+  const Ledger ledger = Ledger::parse(
+      "{\"winnow_ledger\":1,\"seed\":1,\"samples\":4,\"clients\":1}\n"
+      "{\"client\":0,\"block\":0,\"name\":\"x\",\"level\":-0e-308,\"picked\":0,\"wrong\":0,"
+      "\"samples\":4,\"noisy\":false}\n",
+      "ledger.jsonl");
+  EXPECT_THAT(ledger.text(), testing::HasSubstr("\"level\":0,"));
+  EXPECT_EQ(Ledger::parse(ledger.text(), "again").text(), ledger.text());
+}
+
 TEST(Ledger, KnowsTheNoisyClients) {
   const Ledger ledger = small_ledger();
   EXPECT_TRUE(ledger.is_noisy(0));

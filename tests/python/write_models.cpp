@@ -22,7 +22,7 @@ namespace {
 
 void write_model(const std::filesystem::path& directory, const std::string& name) {
   const c10::NoGradGuard no_gradient;
-  const NetInfo& info = find_net(name);
+  const NetInfo& info = builtin_networks().find(name);
   const std::int64_t size = info.resize > 0 ? info.resize : 32;
   const NetShape shape{10, 3, size, size};
   const std::unique_ptr<Net> net = info.make(shape);

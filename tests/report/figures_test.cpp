@@ -1,5 +1,6 @@
 #include "winnow/report/figures.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,6 +64,8 @@ Json full_report() {
              {"participations", {5, 10, 15}},
              {"bytes", {10, 20, 30}},
              {"seconds", {0.5, 1.0, 1.5}},
+             {"loss", {2.25, nullptr, 1.5}},
+             {"train_loss", {2.0, 1.75, 1.25}},
              {"label_precision", {0.7, 0.8, 0.9}},
              {"label_recall", {0.7, 0.8, 0.9}}}},
            {"findings",
@@ -100,22 +103,29 @@ std::string content(const std::vector<ReportFile>& files, const std::string& nam
 TEST(Figures, ARunHasAPictureForEverythingThatItHasDataFor) {
   EXPECT_THAT(
       names(report_files(full_report())),
-      ElementsAre("accuracy-rounds.svg", "accuracy-participations.svg", "label-precision.svg",
-                  "label-recall.svg", "curves.csv", "run-fedcorr-IID-s1/partition.svg",
-                  "run-fedcorr-IID-s1/noise.svg", "run-fedcorr-IID-s1/score-lid.svg",
-                  "run-fedcorr-IID-s1/series-lid.svg", "run-fedcorr-IID-s1/likeness.svg",
-                  "run-fedcorr-IID-s1/confusion.svg", "run-fedcorr-IID-s1/stages.svg",
-                  "run-fedcorr-IID-s1/found.svg", "run-fedcorr-IID-s1/confusion-clients.svg",
-                  "run-fedcorr-IID-s1/density.svg", "run-fedcorr-IID-s1/images.svg"));
+      ElementsAre("accuracy-rounds.svg", "accuracy-rounds.csv", "accuracy-participations.svg",
+                  "accuracy-participations.csv", "train-loss-rounds.svg", "train-loss-rounds.csv",
+                  "train-loss-participations.svg", "train-loss-participations.csv",
+                  "loss-rounds.svg", "loss-rounds.csv", "loss-participations.svg",
+                  "loss-participations.csv", "label-precision.svg", "label-precision.csv",
+                  "label-recall.svg", "label-recall.csv", "curves.csv",
+                  "run-fedcorr-IID-s1/partition.svg", "run-fedcorr-IID-s1/noise.svg",
+                  "run-fedcorr-IID-s1/score-lid.svg", "run-fedcorr-IID-s1/series-lid.svg",
+                  "run-fedcorr-IID-s1/likeness.svg", "run-fedcorr-IID-s1/confusion.svg",
+                  "run-fedcorr-IID-s1/stages.svg", "run-fedcorr-IID-s1/found.svg",
+                  "run-fedcorr-IID-s1/confusion-clients.svg", "run-fedcorr-IID-s1/density.svg",
+                  "run-fedcorr-IID-s1/images.svg"));
   Json little = full_report();
   for (const char* key : {"findings", "labels", "norms", "images", "partition"}) {
     little["runs"][0].erase(key);
   }
-  for (const char* key : {"label_precision", "label_recall"}) {
+  for (const char* key : {"label_precision", "label_recall", "loss", "train_loss"}) {
     little["runs"][0]["history"].erase(key);
   }
-  EXPECT_THAT(names(report_files(little)),
-              ElementsAre("accuracy-rounds.svg", "accuracy-participations.svg", "curves.csv"));
+  EXPECT_THAT(
+      names(report_files(little)),
+      ElementsAre("accuracy-rounds.svg", "accuracy-rounds.csv", "accuracy-participations.svg",
+                  "accuracy-participations.csv", "curves.csv"));
   Json nameless = full_report();
   nameless["runs"][0]["column"] = "";
   EXPECT_THAT(names(report_files(nameless)), Contains("run-fedcorr-s1/noise.svg"));
@@ -145,8 +155,9 @@ TEST(Figures, CurvesAreMeansOverSeeds) {
   report["runs"].push_back(second);
   const std::string csv = content(report_files(report), "curves.csv");
   EXPECT_THAT(csv, StartsWith("method,setting,seed,round,participations,bytes,seconds,accuracy,"
-                              "label_precision,label_recall\nfedcorr,IID,1,1,5,10,0.5,0.2,0.7,"));
-  EXPECT_THAT(csv, HasSubstr("fedcorr,IID,1,2,10,20,1,,0.8,0.8\n")) << "not evaluated";
+                              "loss,train_loss,label_precision,label_recall\n"
+                              "fedcorr,IID,1,1,5,10,0.5,0.2,2.25,2,0.7,"));
+  EXPECT_THAT(csv, HasSubstr("fedcorr,IID,1,2,10,20,1,,,1.75,0.8,0.8\n")) << "not evaluated";
   // Means 0.3, 0.5 (one run) and 0.8 over rounds 1 to 3; bands from 0.3 -+ 0.141 to 0.8 -+ 0.283.
   const std::string svg = content(report_files(report), "accuracy-rounds.svg");
   EXPECT_THAT(svg, HasSubstr("fill-opacity=\"0.15\""));
@@ -161,6 +172,49 @@ TEST(Figures, CurvesAreMeansOverSeeds) {
   };
   EXPECT_EQ(points(svg), 2);
   EXPECT_EQ(points(content(report_files(report), "accuracy-participations.svg")), 1);
+}
+
+TEST(Figures, EveryPictureOfCurvesHasItsPointsBesideIt) {
+  Json report = full_report();
+  Json second = report["runs"][0];
+  second["seed"] = "2";
+  second["history"]["accuracy"] = {0.4, 0.5, 0.6};
+  second["history"]["train_loss"] = {2.0, 2.25, 1.25};
+  report["runs"].push_back(second);
+  report["runs"][0]["row"] = report["runs"][1]["row"] = "a, b";
+  const std::vector<ReportFile> files = report_files(report);
+  EXPECT_EQ(content(files, "train-loss-participations.csv"),
+            "method,participations,train_loss,deviation,runs\n"
+            "\"a, b\",5,2,0,2\n"
+            "\"a, b\",10,2,0.3535533905932738,2\n"
+            "\"a, b\",15,1.25,0,2\n");
+  EXPECT_THAT(content(files, "accuracy-rounds.csv"), HasSubstr("\"a, b\",2,0.5,,1\n"))
+      << "one run was evaluated";
+}
+
+// The value of an attribute of the outermost element.
+double size_of(const std::string& svg, const std::string& name) {
+  const std::string opening = fmt::format(" {}=\"", name);
+  return std::stod(svg.substr(svg.find(opening) + opening.size()));
+}
+
+TEST(Figures, LossesAreDrawnAsTheyAreAndNamesHaveTheirRoom) {
+  Json report = full_report();
+  const std::string plain = content(report_files(report), "loss-rounds.svg");
+  EXPECT_THAT(plain, HasSubstr(">test loss</text>"));
+  EXPECT_THAT(plain, HasSubstr(">1.6</text>")) << "no percent";
+  report["runs"][0]["row"] = std::string(60, 'm');
+  const std::string named = content(report_files(report), "loss-rounds.svg");
+  EXPECT_GT(size_of(named, "width"), size_of(plain, "width") + 200.0);
+  Json many = full_report();
+  for (int method = 0; method < 40; ++method) {
+    Json run = many["runs"][0];
+    run["row"] = fmt::format("method {}", method);
+    many["runs"].push_back(run);
+  }
+  const std::string crowded = content(report_files(many), "loss-rounds.svg");
+  EXPECT_THAT(crowded, Not(HasSubstr("y=\"-"))) << "no name is above the picture";
+  EXPECT_GT(size_of(crowded, "height"), 40 * 15.0);
 }
 
 TEST(Figures, SettingsHaveFoldersAndNamesOfAnyKindBecomePlain) {

@@ -49,4 +49,15 @@ TEST(Page, NeedsNothingFromOutside) {
   EXPECT_LT(page.size(), 400'000U);
 }
 
+TEST(AuditPage, NeedsNothingFromOutsideAndKeepsDataInsideItsScript) {
+  const std::string page(audit_page_template());
+  EXPECT_THAT(page, HasSubstr("default-src 'none'"));
+  for (const char* way :
+       {"<script src", "<link rel=\"stylesheet\"", "@import", "url(http", "innerHTML"}) {
+    EXPECT_THAT(page, Not(HasSubstr(way)));
+  }
+  const Json data{{"name", "</script><script>alert(1)"}};
+  EXPECT_EQ(Json::parse(data_in(render_audit_page(data))), data);
+}
+
 }  // namespace winnow::page_test

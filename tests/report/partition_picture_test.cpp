@@ -99,7 +99,7 @@ std::string error_text(const std::function<void()>& action) {
   return "no error";
 }
 
-PartitionPicture small() {
+Census small() {
   return {.title = "tiny, two shards",
           .class_names = {"cat", "dog", "newt"},
           .clients = {{.samples = 40,
@@ -118,8 +118,8 @@ PartitionPicture small() {
 }
 
 // `count` clients with one sample of each class.
-PartitionPicture alike(std::size_t count, std::size_t classes) {
-  PartitionPicture picture{.title = "alike", .class_names = {}, .clients = {}};
+Census alike(std::size_t count, std::size_t classes) {
+  Census picture{.title = "alike", .class_names = {}, .clients = {}};
   for (std::size_t c = 0; c < classes; ++c) {
     picture.class_names.push_back(fmt::format("class-{}.", c));
   }
@@ -130,8 +130,8 @@ PartitionPicture alike(std::size_t count, std::size_t classes) {
 }
 
 TEST(PartitionSvg, IsWellFormedAndNeedsNothingFromOutside) {
-  for (const PartitionPicture& picture : {small(), alike(1, 1), alike(0, 3), alike(0, 0),
-                                          alike(100, 10), alike(500, 11), alike(3, 400)}) {
+  for (const Census& picture : {small(), alike(1, 1), alike(0, 3), alike(0, 0), alike(100, 10),
+                                alike(500, 11), alike(3, 400)}) {
     const std::string svg = partition_svg(picture);
     EXPECT_EQ(fault_of(svg), "");
     EXPECT_THAT(svg, ::testing::StartsWith("<svg xmlns=\"http://www.w3.org/2000/svg\" "
@@ -152,7 +152,7 @@ TEST(PartitionSvg, NamesTheClassesTheAxesAndTheTotals) {
     EXPECT_THAT(svg, HasSubstr(text));
   }
   EXPECT_THAT(svg, HasSubstr(">3 clients, 60 samples (0 to 40 each); 1 noisy client, 10 wrong "
-                             "labels (16.7%), 10 distorted images (16.7%)</text>"));
+                             "labels (16.67%), 10 distorted images (16.67%)</text>"));
 }
 
 TEST(PartitionSvg, BarsAreAsLongAsTheirCounts) {
@@ -178,7 +178,7 @@ TEST(PartitionSvg, BarsAreAsLongAsTheirCounts) {
 }
 
 TEST(PartitionSvg, NoiseLevelsAndNoisyClientsAreMarked) {
-  PartitionPicture picture = small();
+  Census picture = small();
   picture.clients[1].wrong_share = 0.1;
   const std::string svg = partition_svg(picture);
   const std::vector<Rect> bars = rects_of(svg, "noise");
@@ -192,7 +192,7 @@ TEST(PartitionSvg, NoiseLevelsAndNoisyClientsAreMarked) {
 }
 
 TEST(PartitionSvg, TextIsEscaped) {
-  PartitionPicture picture = small();
+  Census picture = small();
   picture.title = "a<b> & \"c\"";
   picture.class_names = {"<script>alert('x')</script>", "caf\xc3\xa9", "bad\xff\x01\x1b[31m"};
   const std::string svg = partition_svg(picture);
@@ -207,12 +207,12 @@ TEST(PartitionSvg, BytesThatAreNotCharactersAreReplaced) {
   // Overlong, surrogate, beyond the last plane, U+FFFF, cut short, a lone continuation, C1 control.
   for (const char* bytes : {"\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
                             "\xef\xbf\xbf", "\xe2\x82", "\x80", "\xc2\x85", "\xfe"}) {
-    PartitionPicture picture = small();
+    Census picture = small();
     picture.class_names[0] = bytes;
     EXPECT_THAT(partition_svg(picture),
                 HasSubstr(fmt::format(">{:?>{}}<", "", std::string_view(bytes).size())));
   }
-  PartitionPicture picture = small();
+  Census picture = small();
   picture.class_names[0] = "\xe2\x82\xac \xf0\x9f\x90\x88";
   EXPECT_THAT(partition_svg(picture), HasSubstr(">\xe2\x82\xac \xf0\x9f\x90\x88<"));
 }
@@ -250,17 +250,18 @@ TEST(PartitionText, IsExactlyThisWithoutColour) {
   EXPECT_EQ(partition_text(small(), 57, false, 40),
             "tiny, two shards\n"
             "3 clients, 60 samples (0 to 40 each)\n"
-            "1 noisy client, 10 wrong labels (16.7%), 10 distorted images (16.7%)\n"
+            "1 noisy client, 10 wrong labels (16.67%), 10 distorted images (16.67%)\n"
             "a cat  b dog  c newt\n"
             "\n"
             "client   samples   wrong  distorted  share of each given class\n"
-            "     0!       40   25.0%       0.0%  aaaaabbbbbbbbbbccccc\n"
-            "     1        20    0.0%      50.0%  bbbbbccccccccccccccc\n"
-            "     2         0    0.0%       0.0%  \n");
+            "     0!       40  25.00%      0.00%  aaaaabbbbbbbbbbccccc\n"
+            "     1        20   0.00%     50.00%  bbbbbccccccccccccccc\n"
+            "     2         0   0.00%      0.00%  \n"
+            "! noisy client\n");
 }
 
 TEST(PartitionText, LargestRemaindersFillTheBar) {
-  PartitionPicture picture = small();
+  Census picture = small();
   picture.clients.resize(1);
   picture.clients[0] = {.samples = 3, .true_counts = {1, 1, 1}, .given_counts = {1, 1, 1}};
   EXPECT_THAT(partition_text(picture, 48, false, 1), HasSubstr("  aaaabbbbccc\n"));
@@ -272,19 +273,20 @@ TEST(PartitionText, LargestRemaindersFillTheBar) {
 
 TEST(PartitionText, ColoursReplaceTheLettersAndNoisyClientsAreRed) {
   const std::string text = partition_text(small(), 57, true, 40);
-  EXPECT_THAT(text, HasSubstr("\x1b[31m     0!       40   25.0%       0.0%\x1b[0m  "
+  EXPECT_THAT(text, HasSubstr("\x1b[31m     0!       40  25.00%      0.00%\x1b[0m  "
                               "\x1b[48;5;67m     \x1b[0m\x1b[48;5;208m          \x1b[0m"
                               "\x1b[48;5;167m     \x1b[0m\n"));
-  EXPECT_THAT(text, HasSubstr("\n     1        20    0.0%      50.0%  \x1b[48;5;208m"));
+  EXPECT_THAT(text, HasSubstr("\n     1        20   0.00%     50.00%  \x1b[48;5;208m"));
   EXPECT_THAT(text, HasSubstr("\x1b[48;5;67m  \x1b[0m cat  \x1b[48;5;208m  \x1b[0m dog"));
 }
 
 TEST(PartitionText, SaysHowManyClientsAreLeftOut) {
   const std::string text = partition_text(small(), 57, false, 1);
-  EXPECT_THAT(text, ::testing::EndsWith("\n... and 2 more clients (--all shows them)\n"));
+  EXPECT_THAT(text,
+              ::testing::EndsWith("\n... and 2 more clients (--all shows them)\n! noisy client\n"));
   EXPECT_THAT(text, Not(HasSubstr("\n     1 ")));
   EXPECT_THAT(partition_text(small(), 57, false, 2),
-              ::testing::EndsWith("\n... and 1 more client (--all shows them)\n"));
+              ::testing::EndsWith("\n... and 1 more client (--all shows them)\n! noisy client\n"));
   EXPECT_THAT(partition_text(small(), 57, false, 3), Not(HasSubstr("more")));
 }
 
@@ -297,7 +299,7 @@ TEST(PartitionText, TheLegendWrapsAndStopsAtFortyClasses) {
 }
 
 TEST(PartitionText, ControlCharactersOfNamesDoNotReachTheTerminal) {
-  PartitionPicture picture = small();
+  Census picture = small();
   picture.title = "x\x1b]0;owned\x07";
   picture.class_names[0] = "a\nb";
   const std::string text = partition_text(picture, 57, false, 40);
@@ -306,32 +308,32 @@ TEST(PartitionText, ControlCharactersOfNamesDoNotReachTheTerminal) {
 }
 
 TEST(PartitionPicture, ContradictionsAreRefused) {
-  const auto broken = [](const std::function<void(ClientPicture&)>& change) {
-    PartitionPicture picture = small();
+  const auto broken = [](const std::function<void(ClientCensus&)>& change) {
+    Census picture = small();
     change(picture.clients[1]);
     std::string text = error_text([&] { partition_text(picture, 80, false, 40); });
     EXPECT_EQ(error_text([&] { partition_svg(picture); }), text);
     return text;
   };
-  EXPECT_EQ(broken([](ClientPicture& client) { client.given_counts.pop_back(); }),
+  EXPECT_EQ(broken([](ClientCensus& client) { client.given_counts.pop_back(); }),
             "client 1 of a partition picture counts 2 classes, expected 3");
-  EXPECT_EQ(broken([](ClientPicture& client) { client.true_counts[2] = 14; }),
+  EXPECT_EQ(broken([](ClientCensus& client) { client.true_counts[2] = 14; }),
             "the classes of client 1 of a partition picture do not add up to its 20 samples");
-  EXPECT_EQ(broken([](ClientPicture& client) {
+  EXPECT_EQ(broken([](ClientCensus& client) {
               client.true_counts = {-5, 10, 15};
             }),
             "the classes of client 1 of a partition picture do not add up to its 20 samples");
-  EXPECT_EQ(broken([](ClientPicture& client) { client.wrong_share = 1.5; }),
+  EXPECT_EQ(broken([](ClientCensus& client) { client.wrong_share = 1.5; }),
             "client 1 of a partition picture has a share of 1.5, expected 0..1");
-  EXPECT_EQ(broken([](ClientPicture& client) {
+  EXPECT_EQ(broken([](ClientCensus& client) {
               client.distorted_share = std::numeric_limits<double>::quiet_NaN();
             }),
             "client 1 of a partition picture has a share of nan, expected 0..1");
 }
 
 TEST(PartitionPicture, WhatIsNotKnownIsNotCounted) {
-  PartitionPicture picture = small();
-  for (ClientPicture& client : picture.clients) {
+  Census picture = small();
+  for (ClientCensus& client : picture.clients) {
     client.true_counts = client.given_counts;
     client.wrong_share = client.distorted_share = 0.0;
     client.noisy = false;
@@ -340,7 +342,7 @@ TEST(PartitionPicture, WhatIsNotKnownIsNotCounted) {
   const std::string text = partition_text(picture, 80, false, 10);
   EXPECT_THAT(text,
               HasSubstr("\nwhich labels are wrong and which clients are noisy is not known\n"));
-  EXPECT_THAT(text, Not(HasSubstr("0.0%")));
+  EXPECT_THAT(text, Not(HasSubstr("0.00%")));
   EXPECT_THAT(text, HasSubstr("     0        40       -          -  "));
   const std::string svg = partition_svg(picture);
   EXPECT_THAT(svg, HasSubstr("; which labels are wrong and which clients are noisy is not known<"));
@@ -351,11 +353,11 @@ TEST(PartitionPicture, WhatIsNotKnownIsNotCounted) {
 }
 
 TEST(PartitionPicture, InjectedNoiseOnUncheckedLabelsIsSaidToBeThat) {
-  PartitionPicture picture = small();
+  Census picture = small();
   picture.only_injected = true;
   EXPECT_THAT(partition_text(picture, 80, false, 10),
-              HasSubstr("\ninjected: 1 noisy client, 10 wrong labels (16.7%), 10 distorted images "
-                        "(16.7%); what was wrong before is not known\n"));
+              HasSubstr("\ninjected: 1 noisy client, 10 wrong labels (16.67%), 10 distorted images "
+                        "(16.67%); what was wrong before is not known\n"));
   EXPECT_THAT(partition_svg(picture), HasSubstr("by label before the noise"));
 }
 

@@ -64,17 +64,19 @@ void expect_error(const std::vector<RunResult>& results, const TableOptions& opt
 }
 
 TEST(Table, NamesItsMetricsAndFormats) {
-  EXPECT_THAT(table_metrics(), ElementsAre("best", "last", "last10", "top5", "participations",
-                                           "bytes", "seconds", "precision", "recall", "detected"));
+  EXPECT_THAT(table_metrics(),
+              ElementsAre("best", "last", "last10", "top5", "participations", "bytes", "forward",
+                          "backward", "seconds", "flag_precision", "flag_recall", "flag_accuracy"));
   EXPECT_THAT(table_formats(), ElementsAre("text", "markdown", "csv", "latex", "json"));
 }
 
 TEST(Table, TextIsAlignedUnderlinedAndStarsTheBest) {
   EXPECT_EQ(render(small_case(), {"last"}),
-            "method           c10    c100\n"
-            "------  -------------  -----\n"
-            "fedavg  82.00 ± 2.00   41.25\n"
-            "clipfl  86.00 ± 1.41*      -\n");
+            "method       c10 (%)   c100 (%)\n"
+            "------  -------------  --------\n"
+            "fedavg  82.00 ± 2.00      41.25\n"
+            "clipfl  86.00 ± 1.41*         -\n"
+            "* best of its column\n");
 }
 
 TEST(Table, TextOnATerminalIsBoldWithoutAStar) {
@@ -82,15 +84,16 @@ TEST(Table, TextOnATerminalIsBoldWithoutAStar) {
   options.metrics = {"last"};
   options.colour = true;
   EXPECT_EQ(render_table(small_case(), options),
-            "method           c10   c100\n"
-            "------  ------------  -----\n"
-            "fedavg  82.00 ± 2.00  41.25\n"
-            "clipfl  \x1b[1m86.00 ± 1.41\x1b[0m      -\n");
+            "method       c10 (%)  c100 (%)\n"
+            "------  ------------  --------\n"
+            "fedavg  82.00 ± 2.00     41.25\n"
+            "clipfl  \x1b[1m86.00 ± 1.41\x1b[0m         -\n"
+            "bold: best of its column\n");
 }
 
 TEST(Table, Markdown) {
   EXPECT_EQ(render(small_case(), {"last"}, "markdown"),
-            "| method | c10 | c100 |\n"
+            "| method | c10 (%) | c100 (%) |\n"
             "| --- | ---: | ---: |\n"
             "| fedavg | 82.00 ± 2.00 | 41.25 |\n"
             "| clipfl | **86.00 ± 1.41** | - |\n");
@@ -109,7 +112,7 @@ TEST(Table, LatexIsABooktabsTabular) {
   EXPECT_EQ(render(small_case(), {"last"}, "latex"),
             "\\begin{tabular}{lrr}\n"
             "\\toprule\n"
-            "method & c10 & c100 \\\\\n"
+            "method & c10 (\\%) & c100 (\\%) \\\\\n"
             "\\midrule\n"
             "fedavg & 82.00 $\\pm$ 2.00 & 41.25 \\\\\n"
             "clipfl & \\textbf{86.00 $\\pm$ 1.41} & - \\\\\n"
@@ -145,21 +148,27 @@ TEST(Table, JsonHoldsTheDataOfTheCsv) {
 }
 
 TEST(Table, FormatsEveryMetricInItsUnit) {
-  const Json summary = {{"best", 0.91234},
-                        {"last", 0.9},
-                        {"last10", 0.899},
-                        {"participations", 600},
-                        {"bytes_up", 1'000'000},
-                        {"bytes_down", 500'000},
-                        {"wall_seconds", 12.34},
-                        {"detection", {{"precision", 0.75}, {"recall", 0.6666}, {"accuracy", 0.9}}},
-                        {"top5", 0.995}};
+  const Json summary = {
+      {"best", 0.91234},
+      {"last", 0.9},
+      {"last10", 0.899},
+      {"participations", 600},
+      {"bytes_up", 1'000'000},
+      {"bytes_down", 500'000},
+      {"forward_passes", 12'000},
+      {"backward_passes", 9'000},
+      {"wall_seconds", 12.34},
+      {"detection", {{"flag_precision", 0.75}, {"flag_recall", 0.6666}, {"flag_accuracy", 0.9}}},
+      {"top5", 0.995}};
   EXPECT_EQ(
       render({run("fedcorr", "c10", summary)}, table_metrics(), "markdown"),
-      "| method | best | last | last10 | top5 | participations | bytes | seconds | precision | "
-      "recall | detected |\n"
-      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
-      "| fedcorr | 91.23 | 90.00 | 89.90 | 99.50 | 600 | 1.5 MB | 12.3 | 0.750 | 0.667 | 0.900 "
+      "| method | best (%) | last (%) | last ten rounds (%) | top 5 (%) | participations | traffic "
+      "(MB) | forward passes | backward passes | wall time (s) | flag precision (%) | flag recall "
+      "(%) | flag accuracy (%) |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: "
+      "|\n"
+      "| fedcorr | 91.23 | 90.00 | 89.90 | 99.50 | 600 | 1.5 | 12000 | 9000 | 12.3 | 75.00 | 66.66 "
+      "| 90.00 "
       "|\n");
 }
 
@@ -167,8 +176,8 @@ TEST(Table, BytesAreForPeopleInTablesAndRawInCsvAndJson) {
   const std::vector<RunResult> results{
       run("fedavg", "c10", {{"bytes_up", 1'000'000'000'000'001}, {"bytes_down", 0}}),
       run("fedavg", "c10", {{"bytes_up", 1'000'000'000'000'003}, {"bytes_down", 0}})};
-  EXPECT_THAT(render(results, {"bytes"}), HasSubstr("1000.0 TB ± 1 B\n"));
-  EXPECT_THAT(render(results, {"bytes"}, "latex"), HasSubstr("1000.0 TB $\\pm$ 1 B \\\\\n"));
+  EXPECT_THAT(render(results, {"bytes"}), HasSubstr("1000.0 ± 0.0\n"));
+  EXPECT_THAT(render(results, {"bytes"}, "latex"), HasSubstr("method & traffic (TB) \\\\\n"));
   EXPECT_THAT(render(results, {"bytes"}, "csv"),
               HasSubstr("fedavg,c10,bytes,1000000000000002,1.414214,2,0\n"));
   EXPECT_THAT(render(results, {"bytes"}, "json"), HasSubstr("\"mean\": 1000000000000002,"));
@@ -185,9 +194,9 @@ TEST(Table, DeviationDividesByOneLessThanTheRuns) {
 
 TEST(Table, OneRunIsTheValueAlone) {
   EXPECT_EQ(render(with_values("fedavg", "c10", "best", {0.5}), {"best"}),
-            "method   best\n"
-            "------  -----\n"
-            "fedavg  50.00\n");
+            "method  best (%)\n"
+            "------  --------\n"
+            "fedavg     50.00\n");
 }
 
 TEST(Table, EqualRunsHaveADeviationOfZero) {
@@ -198,13 +207,13 @@ TEST(Table, EqualRunsHaveADeviationOfZero) {
 TEST(Table, AMetricARunDoesNotHaveIsADash) {
   const std::vector<RunResult> results{
       run("plain", "c10", Json::object()),
-      run("null", "c10", {{"detection", {{"precision", nullptr}}}}),
+      run("null", "c10", {{"detection", {{"flag_precision", nullptr}}}}),
       run("half", "c10", {{"bytes_up", 7}}),
       run("not finite", "c10",
-          {{"detection", {{"precision", std::numeric_limits<double>::infinity()}}}}),
+          {{"detection", {{"flag_precision", std::numeric_limits<double>::infinity()}}}}),
   };
-  EXPECT_EQ(render(results, {"precision", "bytes"}, "markdown"),
-            "| method | precision | bytes |\n"
+  EXPECT_EQ(render(results, {"flag_precision", "bytes"}, "markdown"),
+            "| method | flag precision (%) | traffic (B) |\n"
             "| --- | ---: | ---: |\n"
             "| plain | - | - |\n"
             "| null | - | - |\n"
@@ -214,19 +223,20 @@ TEST(Table, AMetricARunDoesNotHaveIsADash) {
 
 TEST(Table, CountsOnlyTheRunsThatHaveTheMetric) {
   const std::vector<RunResult> results{
-      run("a", "x", {{"best", 0.5}, {"detection", {{"recall", 0.25}}}}),
+      run("a", "x", {{"best", 0.5}, {"detection", {{"flag_recall", 0.25}}}}),
       run("a", "x", {{"best", 0.7}}),
   };
-  EXPECT_EQ(render(results, {"best", "recall"}, "csv"),
+  EXPECT_EQ(render(results, {"best", "flag_recall"}, "csv"),
             "row,column,metric,mean,std,runs,unfinished\n"
             "a,x,best,60,14.142136,2,0\n"
-            "a,x,recall,0.25,,1,0\n");
+            "a,x,flag_recall,25,,1,0\n");
 }
 
 TEST(Table, TheLargestAccuracyPrecisionAndRecallAreBest) {
-  for (const char* metric : {"best", "last", "last10", "precision", "recall", "detected"}) {
+  for (const char* metric :
+       {"best", "last", "last10", "flag_precision", "flag_recall", "flag_accuracy"}) {
     const auto summary = [&](double value) -> Json {
-      return {{metric, value}, {"detection", {{metric, value}, {"accuracy", value}}}};
+      return {{metric, value}, {"detection", {{metric, value}}}};
     };
     EXPECT_THAT(
         render({run("low", "x", summary(0.1)), run("high", "x", summary(0.2))}, {metric},
@@ -257,11 +267,12 @@ TEST(Table, AllTiedCellsAreBest) {
   EXPECT_EQ(render(with_values("a", "x", "best", {0.80, 0.82, 0.84}) +
                        with_values("b", "x", "best", {0.82}) + with_values("c", "x", "best", {0.1}),
                    {"best"}),
-            "method          best\n"
+            "method      best (%)\n"
             "------  -------------\n"
             "a       82.00 ± 2.00*\n"
             "b              82.00*\n"
-            "c              10.00\n");
+            "c              10.00\n"
+            "* best of its column\n");
 }
 
 // spec: baselines 27
@@ -270,7 +281,7 @@ TEST(Table, ABoundThatUsesGroundTruthSaysSoAndIsNeverTheBest) {
   const std::vector<RunResult> others =
       with_values("fedavg", "c", "last", {0.7}) + with_values("clipfl", "c", "last", {0.8});
   EXPECT_EQ(render(others + std::vector{bound}, {"last"}, "markdown"),
-            "| method | last |\n"
+            "| method | last (%) |\n"
             "| --- | ---: |\n"
             "| fedavg | 70.00 |\n"
             "| clipfl | **80.00** |\n"
@@ -331,13 +342,13 @@ TEST(Table, SeveralMetricsAreGroupsOfColumns) {
   const std::vector<RunResult> results{run("fedavg", "iid", summary(0.9, 0.8)),
                                        run("fedavg", "skew", summary(0.7, 0.6))};
   EXPECT_EQ(render(results, {"last", "best"}),
-            "method  iid last  skew last  iid best  skew best\n"
-            "------  --------  ---------  --------  ---------\n"
-            "fedavg     80.00      60.00     90.00      70.00\n");
+            "method  iid last (%)  skew last (%)  iid best (%)  skew best (%)\n"
+            "------  ------------  -------------  ------------  -------------\n"
+            "fedavg         80.00          60.00         90.00          70.00\n");
   EXPECT_EQ(render({results[0]}, {"last", "best"}),
-            "method   last   best\n"
-            "------  -----  -----\n"
-            "fedavg  80.00  90.00\n");
+            "method  last (%)  best (%)\n"
+            "------  --------  --------\n"
+            "fedavg     80.00     90.00\n");
 }
 
 TEST(Table, WithoutMetricsShowsBestBesideLast) {
@@ -351,7 +362,7 @@ TEST(Table, RowsAndColumnsKeepTheOrderInWhichTheyAreFirstSeen) {
   EXPECT_EQ(render(with_values("z", "y", "best", {0.1}) + with_values("a", "x", "best", {0.2}) +
                        with_values("z", "b", "best", {0.3}) + with_values("a", "y", "best", {0.1}),
                    {"best"}, "markdown"),
-            "| method | y | x | b |\n"
+            "| method | y (%) | x (%) | b (%) |\n"
             "| --- | ---: | ---: | ---: |\n"
             "| z | **10.00** | - | 30.00 |\n"
             "| a | **10.00** | 20.00 | - |\n");
@@ -361,10 +372,10 @@ TEST(Table, CountsCharactersNotBytesWhenAligning) {
   EXPECT_EQ(render(with_values("größe ± 1", "β", "best", {0.1}) +
                        with_values("b", "βββββββ", "best", {0.2}),
                    {"best"}),
-            "method         β  βββββββ\n"
-            "---------  -----  -------\n"
-            "größe ± 1  10.00        -\n"
-            "b              -    20.00\n");
+            "method     β (%)  βββββββ (%)\n"
+            "---------  -----  -----------\n"
+            "größe ± 1  10.00            -\n"
+            "b              -        20.00\n");
 }
 
 TEST(Table, CsvQuotesCommasQuotesAndLineFeeds) {
@@ -377,7 +388,7 @@ TEST(Table, LatexEscapesWhatItWouldActOn) {
   const std::string text = render(with_values("a_b & 5% ± 1", "x", "best", {0.5}) +
                                       with_values("[1] {$#~^\\} <|>*", "x^2", "best", {0.5}),
                                   {"best"}, "latex");
-  EXPECT_THAT(text, HasSubstr("method & x & x\\textasciicircum{}2 \\\\\n"));
+  EXPECT_THAT(text, HasSubstr("method & x (\\%) & x\\textasciicircum{}2 (\\%) \\\\\n"));
   EXPECT_THAT(text, HasSubstr("\na\\_b \\& 5\\% $\\pm$ 1 & 50.00 & - \\\\\n"));
   EXPECT_THAT(text, HasSubstr("\n{[}1] \\{\\$\\#\\textasciitilde{}\\textasciicircum{}"
                               "\\textbackslash{}\\} \\textless{}\\textbar{}\\textgreater{}{*} & "));
@@ -390,9 +401,9 @@ TEST(Table, MarkdownKeepsBarsAndStarsInsideTheirCell) {
 
 TEST(Table, ControlCharactersInLabelsDoNotReachTheTerminal) {
   EXPECT_EQ(render(with_values("a\x1b[1m\nb", "x", "best", {0.5}), {"best"}),
-            "method    best\n"
-            "-------  -----\n"
-            "a [1m b  50.00\n");
+            "method   best (%)\n"
+            "-------  --------\n"
+            "a [1m b     50.00\n");
 }
 
 TEST(Table, JsonReplacesBytesThatAreNotText) {
@@ -404,7 +415,7 @@ TEST(Table, TheTitleOfTheRowsCanBeChosen) {
   TableOptions options;
   options.rows_title = "base_method";
   options.format = "latex";
-  EXPECT_THAT(render_table(small_case(), options), HasSubstr("\nbase\\_method & c10 best &"));
+  EXPECT_THAT(render_table(small_case(), options), HasSubstr("\nbase\\_method & c10 best (\\%) &"));
 }
 
 TEST(Table, WithoutRunsIsAHeaderAlone) {
@@ -423,7 +434,7 @@ TEST(Table, PublishedFiguresAndTheDifferenceStandBesideOurs) {
   results[0].published["best"] = {81.22};
   results[1].published["best"] = {88.5, 0.4};
   EXPECT_EQ(render_table(results, options),
-            "| method | best | best paper | difference | last |\n"
+            "| method | best (%) | best paper (%) | difference | last (%) |\n"
             "| --- | ---: | ---: | ---: | ---: |\n"
             "| fedavg | 80.00 | 81.22 | -1.22 | 80.00 |\n"
             "| fedcorr | **90.00** | 88.50 ± 0.40 | +1.50 | **90.00** |\n"
@@ -435,15 +446,16 @@ TEST(Table, PublishedFiguresAndTheDifferenceStandBesideOurs) {
 
 TEST(Table, SeveralMetricsHavePublishedFigures) {
   std::vector<RunResult> results{
-      {"clipfl", "IID", 1, Json{{"last", 0.8}, {"detection", {{"precision", 0.5}}}}}};
-  results[0].published = {{"last", {79.0}}, {"precision", {0.75}}};
-  TableOptions options{.metrics = {"last", "precision"}, .format = "markdown"};
-  options.paper_metrics = {"last", "precision"};
-  EXPECT_EQ(
-      render_table(results, options),
-      "| method | last | last paper | difference | precision | precision paper | difference |\n"
-      "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
-      "| clipfl | 80.00 | 79.00 | +1.00 | 0.500 | 0.750 | -0.250 |\n");
+      {"clipfl", "IID", 1, Json{{"last", 0.8}, {"detection", {{"flag_precision", 0.5}}}}}};
+  results[0].published = {{"last", {79.0}}, {"flag_precision", {75.0}}};
+  TableOptions options{.metrics = {"last", "flag_precision"}, .format = "markdown"};
+  options.paper_metrics = {"last", "flag_precision"};
+  EXPECT_EQ(render_table(results, options),
+            "| method | last (%) | last paper (%) | difference | flag precision (%) | flag "
+            "precision paper "
+            "(%) | difference |\n"
+            "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+            "| clipfl | 80.00 | 79.00 | +1.00 | 50.00 | 75.00 | -25.00 |\n");
 }
 
 TEST(Table, ByCellHasALineForEachRowAndColumnThatIsKnown) {
@@ -457,7 +469,7 @@ TEST(Table, ByCellHasALineForEachRowAndColumnThatIsKnown) {
   options.paper_metrics = {"best"};
   options.by_cell = true;
   EXPECT_EQ(render_table(results, options),
-            "| method | best | best paper | difference |\n"
+            "| method | best (%) | best paper (%) | difference |\n"
             "| --- | ---: | ---: | ---: |\n"
             "| a, x | 50.00 | - | - |\n"
             "| a, y | 75.00 (1 of 2 done) | - | - |\n"
@@ -485,12 +497,13 @@ std::vector<RunResult> unfinished_case() {
 
 TEST(Table, WhatIsNotFinishedIsCountedAndNeverTheBest) {
   EXPECT_EQ(render(unfinished_case(), {"last"}),
-            "method                         last\n"
+            "method                     last (%)\n"
             "-------  ---------------------------\n"
             "fedavg                 81.00 ± 1.41*\n"
             "clipfl   96.00 ± 1.41 (2 of 3 done)\n"
             "fedcorr             - (0 of 1 done)\n"
-            "fedprox                       70.00\n");
+            "fedprox                       70.00\n"
+            "* best of its column\n");
   EXPECT_THAT(render(unfinished_case(), {"last"}, "markdown"),
               HasSubstr("| fedavg | **81.00 ± 1.41** |\n"
                         "| clipfl | 96.00 ± 1.41 (2 of 3 done) |\n"
@@ -517,14 +530,21 @@ TEST(Table, AMeanThatLacksARunIsNotTheBest) {
 
 TEST(Table, RefusesAnUnknownMetric) {
   TableOptions options;
-  options.metrics = {"last", "presicion"};
-  expect_error({}, options, ErrorKind::usage, "unknown metric 'presicion'",
-               "did you mean 'precision'?");
+  options.metrics = {"last", "flag_presicion"};
+  expect_error({}, options, ErrorKind::usage, "unknown metric 'flag_presicion'",
+               "did you mean 'flag_precision'?");
+  options.metrics = {"precision"};  // as it was called before
+  expect_error({}, options, ErrorKind::usage, "unknown metric 'precision'",
+               "did you mean 'flag_precision'?");
+  options.metrics = {"detected"};
+  expect_error({}, options, ErrorKind::usage, "unknown metric 'detected'",
+               "it is called flag_accuracy now");
   options.metrics = {"watermelons"};
-  expect_error(
-      {}, options, ErrorKind::usage, "unknown metric 'watermelons'",
-      "known: best, last, last10, top5, participations, bytes, seconds, precision, recall, "
-      "detected");
+  expect_error({}, options, ErrorKind::usage, "unknown metric 'watermelons'",
+               "known: best, last, last10, top5, participations, bytes, forward, backward, "
+               "seconds, flag_precision, "
+               "flag_recall, "
+               "flag_accuracy");
 }
 
 TEST(Table, RefusesAnUnknownFormat) {
@@ -543,12 +563,12 @@ TEST(Table, RefusesASummaryWhoseMetricIsNotANumber) {
   expect_error({{"fedavg", "c10", 3, {{"best", "high"}}}}, options, ErrorKind::run,
                "summary of run 'fedavg' / 'c10', seed 3: best: expected a number, found string",
                "");
-  options.metrics = {"precision"};
-  expect_error({{"fedavg", "c10", 3, {{"detection", {{"precision", true}}}}}}, options,
-               ErrorKind::run,
-               "summary of run 'fedavg' / 'c10', seed 3: detection/precision: expected a number, "
-               "found boolean",
-               "");
+  options.metrics = {"flag_precision"};
+  expect_error(
+      {{"fedavg", "c10", 3, {{"detection", {{"flag_precision", true}}}}}}, options, ErrorKind::run,
+      "summary of run 'fedavg' / 'c10', seed 3: detection/flag_precision: expected a number, "
+      "found boolean",
+      "");
 }
 
 }  // namespace winnow::table_test

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "run/small_run.h"
+#include "winnow/base/sha256.h"
 #include "winnow/model/safetensors.h"
 
 namespace winnow::checkpoint_test {
@@ -21,17 +22,17 @@ Checkpoint sample_checkpoint(std::int64_t rounds = 3) {
   checkpoint.method.values = {{"stage", 2}, {"flagged", {1, 4}}};
   checkpoint.method.tensors["sum/of/all"] = at::arange(4, at::kDouble);
   ClientMemory relabelled;
-  relabelled.labels = Labels{3, 1, 2};
-  relabelled.archive.tensors["a/b"] = at::ones({2, 2});
-  relabelled.archive.values = {{"times", 5}};
+  relabelled.trace.labels = Labels{3, 1, 2};
+  relabelled.own.tensors["a/b"] = at::ones({2, 2});
+  relabelled.own.values = {{"times", 5}};
   checkpoint.clients[12] = relabelled;
   ClientMemory values_only;
-  values_only.archive.values = {{"x", 0.25}};
+  values_only.base.values = {{"x", 0.25}};
   checkpoint.clients[0] = values_only;
   ClientMemory emptied;
-  emptied.labels = Labels{};
+  emptied.trace.labels = Labels{};
   checkpoint.clients[7] = emptied;
-  checkpoint.traffic = {30, 100, 200, 300, 1.25};
+  checkpoint.traffic = {30, 100, 200, 300, 1.25, {5000, 4000}};
   checkpoint.history = Json::array({{{"round", 1}, {"loss", nullptr}}});
   checkpoint.events_size = 1234;
   checkpoint.wall_seconds = 9.5;
@@ -56,6 +57,17 @@ fs::path file_of(const fs::path& folder) {
   return folder / names_in(folder).at(0);
 }
 
+TEST(Checkpoint, OlderOnesThatADeadProcessLeftAreRemoved) {
+  const TestFolder folder;
+  keep_newest_checkpoint(folder / "nothing");
+  save_checkpoint(folder.path(), sample_checkpoint(3));
+  const std::string bytes = read_file(file_of(folder.path()));
+  save_checkpoint(folder.path(), sample_checkpoint(4));
+  write_file_whole(folder / "round-000000003.safetensors", bytes);
+  keep_newest_checkpoint(folder.path());
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"round-000000004.safetensors"});
+}
+
 TEST(Checkpoint, ComesBackAsItWasSaved) {
   const TestFolder folder;
   const Checkpoint saved = sample_checkpoint();
@@ -69,20 +81,89 @@ TEST(Checkpoint, ComesBackAsItWasSaved) {
   EXPECT_TRUE(at::equal(loaded->method.tensors.at("sum/of/all"), at::arange(4, at::kDouble)));
   ASSERT_EQ(loaded->clients.size(), 3U);
   const ClientMemory& client = loaded->clients.at(12);
-  EXPECT_EQ(client.labels, (Labels{3, 1, 2}));
-  EXPECT_EQ(client.archive.values, saved.clients.at(12).archive.values);
-  EXPECT_TRUE(at::equal(client.archive.tensors.at("a/b"), at::ones({2, 2})));
-  EXPECT_EQ(loaded->clients.at(0).labels, std::nullopt);
-  EXPECT_EQ(loaded->clients.at(0).archive.values.at("x"), 0.25);
-  EXPECT_EQ(loaded->clients.at(7).labels, Labels{});
+  EXPECT_EQ(client.trace.labels, (Labels{3, 1, 2}));
+  EXPECT_EQ(client.own.values, saved.clients.at(12).own.values);
+  EXPECT_TRUE(at::equal(client.own.tensors.at("a/b"), at::ones({2, 2})));
+  EXPECT_EQ(loaded->clients.at(0).trace.labels, std::nullopt);
+  EXPECT_EQ(loaded->clients.at(0).base.values.at("x"), 0.25);
+  EXPECT_EQ(loaded->clients.at(7).trace.labels, Labels{});
   EXPECT_EQ(loaded->traffic.participations, 30);
   EXPECT_EQ(loaded->traffic.bytes_down, 100);
   EXPECT_EQ(loaded->traffic.bytes_up, 200);
   EXPECT_EQ(loaded->traffic.client_steps, 300);
   EXPECT_EQ(loaded->traffic.train_seconds, 1.25);
+  EXPECT_EQ(loaded->traffic.passes.forward, 5000);
+  EXPECT_EQ(loaded->traffic.passes.backward, 4000);
   EXPECT_EQ(loaded->history, saved.history);
   EXPECT_EQ(loaded->events_size, 1234U);
   EXPECT_EQ(loaded->wall_seconds, 9.5);
+}
+
+// As rank 0 writes it when two others hold memory.
+class CheckpointInParts : public ::testing::Test {
+ protected:
+  CheckpointInParts() {
+    Checkpoint whole = sample_checkpoint();
+    for (const std::int64_t rank : {1, 2}) {
+      const std::int64_t client = rank == 1 ? 12 : 7;
+      whole.parts.push_back(
+          save_part(folder_.path(), 3, rank, {{client, std::move(whole.clients.at(client))}}));
+      whole.clients.erase(client);
+    }
+    save_checkpoint(folder_.path(), whole);
+  }
+
+  fs::path part(int rank) const {
+    return folder_ / ("round-000000003.part-" + std::to_string(rank) + ".safetensors");
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(CheckpointInParts, ComesBackWhole) {
+  const auto loaded =
+      load_checkpoint(folder_.path(), "experiment", sample_checkpoint().global.layout);
+  ASSERT_EQ(loaded->clients.size(), 3U);
+  EXPECT_EQ(loaded->clients.at(12).trace.labels, (Labels{3, 1, 2}));
+  EXPECT_EQ(loaded->clients.at(12).own.values.at("times"), 5);
+  EXPECT_TRUE(at::equal(loaded->clients.at(12).own.tensors.at("a/b"), at::ones({2, 2})));
+  EXPECT_EQ(loaded->clients.at(7).trace.labels, Labels{});
+  // Its parts stay with it, those of others go.
+  write_file_whole(folder_ / "round-000000009.part-1.safetensors", "of a job that was killed");
+  keep_newest_checkpoint(folder_.path());
+  EXPECT_EQ(names_in(folder_.path()).size(), 3U);
+  save_checkpoint(folder_.path(), sample_checkpoint(4));
+  EXPECT_THAT(names_in(folder_.path()), ElementsAre("round-000000004.safetensors"));
+}
+
+TEST_F(CheckpointInParts, IsDamagedWithoutThemOrWithOthers) {
+  const std::string bytes = read_file(part(2));
+  write_file_whole(part(2), read_file(part(1)));
+  EXPECT_THAT(load_error(folder_.path()),
+              HasSubstr("is damaged: round-000000003.part-2.safetensors does not have the hash it "
+                        "was saved with"));
+  fs::remove(part(2));
+  EXPECT_THAT(load_error(folder_.path()), HasSubstr("round-000000003.part-2.safetensors"));
+  EXPECT_THAT(error_text([&] {
+                Checkpoint checkpoint = sample_checkpoint();
+                checkpoint.parts.push_back({"round-000000003.part-2.safetensors", "hash"});
+                save_checkpoint(folder_.path(), checkpoint);
+              }),
+              HasSubstr("cannot be seen here | put the run directory on a file system that all "
+                        "nodes share"));
+}
+
+TEST_F(CheckpointInParts, RefusesForgedNamesAndClientsThatAreThereTwice) {
+  const auto forged = [this](const std::string& name) {
+    Checkpoint checkpoint = sample_checkpoint();
+    write_file_whole(folder_ / "outside", encode_memories(sample_checkpoint().clients));
+    checkpoint.parts.push_back({name, sha256_hex(read_file(folder_ / name))});
+    save_checkpoint(folder_.path(), checkpoint);
+    return load_error(folder_.path());
+  };
+  EXPECT_THAT(forged("outside"), HasSubstr("\"outside\" cannot be a part of it"));
+  EXPECT_THAT(forged("round-000000003.part-1.safetensors"),
+              HasSubstr("client 12 is in two of its parts"));
 }
 
 TEST(Checkpoint, IsNothingWhereThereIsNone) {
@@ -165,9 +246,10 @@ TEST(Checkpoint, EveryPartHasAHash) {
   EXPECT_THAT(load_error(folder.path()),
               HasSubstr("part \"client/12/more\" does not have the hash"));
   file = good;
-  std::swap(file.tensors["client/12"], file.tensors["client/7"]);
+  std::swap(file.tensors["client/12/labels"], file.tensors["client/7/labels"]);
   save_tensors(path, file);
-  EXPECT_THAT(load_error(folder.path()), HasSubstr("part \"client/12\" does not have the hash"));
+  EXPECT_THAT(load_error(folder.path()),
+              HasSubstr("part \"client/12/labels\" does not have the hash"));
   for (const char* key : {"winnow_checkpoint", "winnow_parts", "winnow_sha256"}) {
     file = good;
     std::string& text = file.metadata.at(key);
@@ -208,12 +290,14 @@ TEST(Checkpoint, ContentThatDoesNotFitIsRefusedInOneLine) {
                 file.tensors["global"] = file.tensors["global"].view({1, -1});
               }),
               HasSubstr("its model does not fit the experiment's"));
-  EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors["client/12"] = at::ones({3}); }),
-              HasSubstr("tensor \"client/12\" does not hold labels"));
+  EXPECT_THAT(
+      with([](TensorFile& file, Json&) { file.tensors["client/12/labels"] = at::ones({3}); }),
+      HasSubstr("tensor \"client/12/labels\" does not hold labels"));
   EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors["client/99/x"] = at::ones({3}); }),
               HasSubstr("tensor \"client/99/x\" belongs to nobody"));
-  EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors["client/x"] = at::ones({3}); }),
-              HasSubstr("tensor \"client/x\": expected the number of a client"));
+  EXPECT_THAT(
+      with([](TensorFile& file, Json&) { file.tensors["client/x/labels"] = at::ones({3}); }),
+      HasSubstr("tensor \"client/x/labels\": expected the number of a client"));
   EXPECT_THAT(with([](TensorFile& file, Json&) { file.tensors["other"] = at::ones({3}); }),
               HasSubstr("tensor \"other\" belongs to nobody"));
   EXPECT_THAT(with([](TensorFile&, Json& json) { json.erase("traffic"); }),
@@ -246,10 +330,12 @@ TEST(Checkpoint, AnotherVersionIsRefusedInOneLine) {
   json["version"] = 1;
   file.metadata = {{"winnow_checkpoint", json.dump()}};
   save_tensors(path, file);
-  EXPECT_EQ(load_error(folder.path()),
-            "checkpoint " + path.string() +
-                " was written by another version of winnow | resume the run with the version that "
-                "started it, or delete the file to start from the beginning");
+  EXPECT_EQ(
+      load_error(folder.path()),
+      "checkpoint " + path.string() +
+          " was made by an older Winnow: format 1, this program reads 3 and 4 | resume the run "
+          "with the version that "
+          "started it, or delete the file to start from the beginning");
 }
 
 TEST(Checkpoint, AnotherExperimentIsRefused) {

@@ -8,9 +8,9 @@
 #include "run/method_schedules.h"
 #include "run/small_run.h"
 #include "winnow/base/random.h"
+#include "winnow/judge/judge.h"
 #include "winnow/model/safetensors.h"
 #include "winnow/run/checkpoint.h"
-#include "winnow/run/judge.h"
 #include "winnow/run/summary.h"
 
 namespace winnow::forged_checkpoint_test {
@@ -22,17 +22,20 @@ namespace fs = std::filesystem;
 constexpr const char* kMetadata = "winnow_checkpoint";
 
 Experiment tiny(const std::string& method, const std::vector<std::string>& more) {
-  std::vector<std::string> sets{"federation.clients=5",
-                                "federation.fraction=0.6",
-                                "data.samples=100",
-                                "data.test_samples=20",
-                                "eval_every=9",
-                                "validation.source=\"split\"",
-                                "method.name=\"" + method + "\""};
-  const std::vector<std::string> schedule = short_schedule(method);
-  sets.insert(sets.end(), schedule.begin(), schedule.end());
-  sets.insert(sets.end(), more.begin(), more.end());
-  return small(sets);
+  const std::vector<std::string> sets{"federation.clients=5",
+                                      "federation.fraction=0.6",
+                                      "data.samples=100",
+                                      "data.test_samples=20",
+                                      "eval_every=9",
+                                      "validation.source=\"split\"",
+                                      "method.name=\"" + method + "\""};
+  Json tree = small_tree(sets);
+  set_short_schedule(tree, method);
+  for (const std::string& text : more) {
+    const Override change = parse_override(text);
+    set_by_path(tree, change.key, parse_toml_value(change.value));
+  }
+  return parse_experiment(tree, methods());
 }
 
 // A run that was stopped half way, and its checkpoint to tamper with.
@@ -68,13 +71,13 @@ class Victim {
   // Continues from the file, and does with it all that a run does.
   void go_on() {
     session_.restore(
-        *load_checkpoint(folder_.path(), experiment_.hash(), session_.engine().layout()));
+        *load_checkpoint(folder_.path(), experiment_.hash(), session_.crew().layout()));
     if (session_.rounds_done() < session_.rounds()) {
       session_.play();
     }
     make_summary(session_);
     judge_clients(session_.world(), session_.findings(), session_.details(),
-                  session_.engine().memories());
+                  session_.engine().traces());
   }
   std::string fate() {
     return error_text([this] { go_on(); });
@@ -188,11 +191,8 @@ TEST_P(ForgedCheckpoint, ForgedTensorsDoNoHarm) {
   std::set<std::string> kinds;  // one client's memory is as good as another's
   for (const auto& [name, tensor] : good.tensors) {
     const std::vector<std::string> parts = split(name, '/');
-    const bool by_client = parts.size() > 1 && parts[0] != "method";
-    if (!kinds
-             .insert(by_client ? parts[0] + (parts.size() > 2 ? name.substr(name.find('/', 7)) : "")
-                               : name)
-             .second) {
+    const std::string kind = parts[0] == "client" ? name.substr(name.find('/', 7)) : name;
+    if (!kinds.insert(kind).second) {
       continue;
     }
     const auto with = [&, name = name](const at::Tensor& other, const char* change, bool wrong) {
@@ -226,7 +226,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Forged{"dividemix"}, Forged{"power_of_choice"}, Forged{"feddyn"},
                       Forged{"fednova", {"method.server_momentum=0.5"}}, Forged{"fedadam"},
                       Forged{"fedavgm", {"method.momentum=0.5"}}, Forged{"joint_optimisation"},
-                      Forged{"rhfl"}, Forged{"rofl"}, Forged{"focus"}, Forged{"clc"}),
+                      Forged{"rhfl"}, Forged{"rofl"}, Forged{"focus"}, Forged{"clc"},
+                      Forged{"feddiv"}, Forged{"fednoro"}, Forged{"fedelc"}, Forged{"elr"},
+                      Forged{"fedgr"}, Forged{"fedefc"}),
     [](const auto& info) { return info.param.name; });
 
 // What an attacker would try first, with the words that answer it.
@@ -234,15 +236,16 @@ TEST(ForgedCheckpointText, NamesTheClientAndTheValue) {
   Victim victim("joint_optimisation");
   std::string id;
   for (const auto& [name, tensor] : victim.good().tensors) {
-    if (name.starts_with("client/") && name.find('/', 7) == std::string::npos) {
-      id = name.substr(7);
+    if (name.starts_with("client/") && name.ends_with("/labels")) {
+      id = split(name, '/')[1];
     }
   }
   ASSERT_FALSE(id.empty()) << "nobody has corrected labels";
   const std::string client = "client " + id + ": ";
   const auto with_labels = [&](const std::function<at::Tensor(at::Tensor)>& change) {
     TensorFile file = victim.good();
-    file.tensors["client/" + id] = change(file.tensors.at("client/" + id).clone());
+    file.tensors["client/" + id + "/labels"] =
+        change(file.tensors.at("client/" + id + "/labels").clone());
     victim.forge(std::move(file));
     return victim.fate();
   };
@@ -253,11 +256,11 @@ TEST(ForgedCheckpointText, NamesTheClientAndTheValue) {
   EXPECT_THAT(with_labels([](const at::Tensor& labels) { return labels.narrow(0, 0, 2); }),
               HasSubstr(client + "it has 2 labels, expected one for each of "));
   Json stranger = victim.metadata();
-  stranger["clients"]["999999999"] = Json::object();
+  stranger["clients"]["999999999"] = {{"own", Json::object()}, {"base", Json::object()}};
   victim.forge(stranger.dump());
   EXPECT_EQ(victim.fate(), "client 999999999: it is not one of the 5 clients");
   Json ring = victim.metadata();
-  ring["clients"][id]["joint.recorded"] = -5;
+  ring["clients"][id]["own"]["joint.recorded"] = -5;
   victim.forge(ring.dump());
   EXPECT_EQ(victim.fate(),
             client + "joint.recorded = -5: expected a whole number from 0 to 9007199254740992");
@@ -266,20 +269,21 @@ TEST(ForgedCheckpointText, NamesTheClientAndTheValue) {
 TEST(ForgedCheckpointText, NamesTheSelectionAndTheTensor) {
   Victim victim("selfie");
   TensorFile file = victim.good();
-  const auto selected = file.tensors.lower_bound("selected/");
+  const auto selected = std::ranges::find_if(
+      file.tensors, [](const auto& entry) { return entry.first.ends_with("/selected"); });
   ASSERT_NE(selected, file.tensors.end());
-  const std::string client = selected->first.substr(9);
+  const std::string client = split(selected->first, '/')[1];
   selected->second = selected->second.clone().fill_(-1);
   victim.forge(std::move(file));
   EXPECT_THAT(victim.fate(),
-              HasSubstr("tensor 'selected/" + client + "' holds -1, expected 0 to 1"));
+              HasSubstr("tensor 'client/" + client + "/selected' holds -1, expected 0 to 1"));
   file = victim.good();
-  file.tensors["selected/" + client] = at::ones({3}, at::kLong);
+  file.tensors["client/" + client + "/selected"] = at::ones({3}, at::kLong);
   victim.forge(std::move(file));
   EXPECT_THAT(victim.fate(),
               HasSubstr("client " + client + ": it has 3 marks of selected samples"));
   file = victim.good();
-  at::Tensor& history = file.tensors.at("client/" + client + "/selfie.history");
+  at::Tensor& history = file.tensors.at("client/" + client + "/own/selfie.history");
   history = at::full_like(history, 4);
   victim.forge(std::move(file));
   EXPECT_EQ(victim.fate(),
@@ -313,6 +317,10 @@ TEST(ForgedCheckpointText, NamesTheHistoryThatDoesNotFit) {
             "history[0].accuracy = 1.5: expected 0 to 1");
   EXPECT_EQ(fate_with([](Json& json) { json["traffic"]["client_steps"] = 1; }),
             "traffic is not what it was after the last round of the history");
+  EXPECT_EQ(fate_with([](Json& json) { json["traffic"]["forward_passes"] = 1; }),
+            "traffic is not what it was after the last round of the history");
+  EXPECT_EQ(fate_with([](Json& json) { json["history"][1]["backward_passes"] = 0; }).substr(0, 36),
+            "history[1].backward_passes = 0: expe");
   EXPECT_EQ(fate_with([](Json& json) { json["history"][2]["hash"] = "another"; }),
             "the model is not the one of round 3");
 }

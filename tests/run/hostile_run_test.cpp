@@ -9,18 +9,19 @@
 #include "run/small_run.h"
 #include "testing/script_files.h"
 #include "winnow/base/arithmetic.h"
+#include "winnow/judge/judge.h"
 #include "winnow/run/directory_lock.h"
-#include "winnow/run/find_runs.h"
-#include "winnow/run/judge.h"
-#include "winnow/run/report_data.h"
 #include "winnow/run/runner.h"
-#include "winnow/run/sweep.h"
 #include "winnow/run/tensorboard.h"
 #include "winnow/run/verify.h"
+#include "winnow/sweep/find_runs.h"
+#include "winnow/sweep/report_data.h"
+#include "winnow/sweep/sweep.h"
 
 namespace winnow::hostile_run_test {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -156,8 +157,16 @@ TEST(HostileRun, ValuesOfTheWrongTypeAreNamedOrLeftOut) {
   for (const char* line : {R"({"event":"round","round":"1"})", R"({"event":7})", "7", "{"}) {
     write_file_whole(events, std::string(line) + "\n");
     const std::string text = error_text([&] { report(folder / "run"); });
-    EXPECT_TRUE(text == events.string() + ":1: not an event" || text == "no error") << text;
+    EXPECT_THAT(text, AnyOf(events.string() + ":1: not an event", "no error",
+                            StartsWith(events.string() + " is damaged: round = ")));
   }
+  std::string large = kept;
+  const std::string counted = R"("participations":)";
+  large.replace(large.rfind(counted), counted.size(), R"("participations":1e308,"x":)");
+  write_file_whole(events, large);
+  EXPECT_THAT(error_text([&] { report(folder / "run"); }),
+              StartsWith(events.string() + " is damaged: participations = "));
+  EXPECT_THAT(error_text([&] { read_history(folder / "run"); }), EndsWith(": not an event"));
   fs::remove(folder / "run/summary.json");
   std::string changed = kept;
   const std::string from = R"("seconds":)";

@@ -71,7 +71,7 @@ TEST(OwnModel, TrainsOnACpuOnly) {
   const Experiment experiment =
       with_file(write_script(folder / "net.pt", kLinearText, linear_state(kSmallShape)));
   const auto start = [&](const std::string& device) {
-    return Session(experiment, methods(), {1, device}, nullptr).engine().device();
+    return Session(experiment, methods(), {1, device}, nullptr).crew().device();
   };
   EXPECT_EQ(error_text([&] { start("cuda"); }),
             "--device cuda: torchscript models train on a CPU | leave --device out, or use "

@@ -8,8 +8,8 @@ namespace winnow::projection_test {
 TEST(Projection, StandsBeforeTheHeadOfTheRunsModel) {
   Session plain(small(), methods(), on_cpu(), nullptr);
   Session session(small({"model.projection=16"}), methods(), on_cpu(), nullptr);
-  EXPECT_EQ(plain.engine().layout()->find("projection.weight"), nullptr);
-  const Slot* slot = session.engine().layout()->find("projection.weight");
+  EXPECT_EQ(plain.crew().layout()->find("projection.weight"), nullptr);
+  const Slot* slot = session.crew().layout()->find("projection.weight");
   ASSERT_NE(slot, nullptr);
   EXPECT_EQ(slot->shape.at(0), 16);
   session.play();
@@ -23,7 +23,7 @@ TEST(Projection, IsPartOfTheResolvedExperiment) {
   EXPECT_EQ(
       error_text([] { small({"model.projection=-2"}); }),
       "model.projection = -2: expected a whole number from -1 to 65,536 | width of a two-layer "
-      "projection of the features before the head; 0: none, -1: as the method wants it");
+      "projection between the features and the head; 0: none, -1: as the method wants");
 }
 
 // spec: baselines 8
@@ -52,12 +52,12 @@ TEST(Projection, IsAsTheWrappedMethodWantsIt) {
 
 TEST(Projection, OfMoonStandsBeforeTheHead) {
   Session session(small({"method.name=moon"}), methods(), on_cpu(), nullptr);
-  const Slot* slot = session.engine().layout()->find("projection.weight");
+  const Slot* slot = session.crew().layout()->find("projection.weight");
   ASSERT_NE(slot, nullptr);
   EXPECT_EQ(slot->shape.at(0), 256);
   session.play();
   Session plain(small({"method.name=moon", "model.projection=0"}), methods(), on_cpu(), nullptr);
-  EXPECT_EQ(plain.engine().layout()->find("projection.weight"), nullptr);
+  EXPECT_EQ(plain.crew().layout()->find("projection.weight"), nullptr);
 }
 
 TEST(Projection, ANetworkOfOnesOwnBringsItItself) {

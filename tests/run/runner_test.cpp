@@ -105,10 +105,12 @@ TEST(Runner, TheSummaryHoldsWhatTheDesignPromises) {
   }
   EXPECT_EQ(summary.at("participations"), 8);
   EXPECT_EQ(summary.at("client_steps"), 32);
+  EXPECT_EQ(summary.at("forward_passes"), 320);
+  EXPECT_EQ(summary.at("backward_passes"), 320);
   EXPECT_GE(summary.at("best"), summary.at("last10"));
   EXPECT_EQ(read_summary(folder / "run").dump(), summary.dump());
   Session session(small(), methods(), on_cpu(), nullptr);
-  const State model = load_state(folder / "run/model.safetensors", session.engine().layout());
+  const State model = load_state(folder / "run/model.safetensors", session.crew().layout());
   EXPECT_EQ(hash(model), summary.at("model_hash"));
 }
 
@@ -128,8 +130,8 @@ TEST(Runner, RefusesADirectoryThatExists) {
   const TestFolder folder;
   fs::create_directories(folder / "run");
   EXPECT_EQ(error_text([&] { start(small(), folder / "run"); }),
-            (folder / "run").string() + " exists already | continue it with 'winnow resume " +
-                (folder / "run").string() + "', or choose another --out");
+            (folder / "run").string() +
+                " exists already and is not a run directory | choose another --out");
   EXPECT_TRUE(fs::is_empty(folder / "run"));
   write_file_whole(folder / "file", "x");
   EXPECT_EQ(error_kind([&] { start(small(), folder / "file"); }), ErrorKind::run);
@@ -409,6 +411,66 @@ TEST(Runner, ADamagedSummaryIsNamed) {
   }
 }
 
+TEST(Runner, ASummaryOfAnEarlierVersionIsReadUnderTodaysNames) {
+  const TestFolder folder;
+  const Json old{{"name", "x"},
+                 {"method", "fedavg"},
+                 {"model_hash", "0"},
+                 {"seed", 1U},
+                 {"rounds", 1U},
+                 {"participations", 1U},
+                 {"best", 0.5},
+                 {"last", 0.5},
+                 {"last10", 0.5},
+                 {"bytes_up", 1},
+                 {"bytes_down", 1},
+                 {"wall_seconds", 1.0},
+                 {"precision", "fp32"},
+                 {"detection", {{"flagged", 2}, {"precision", 0.5}, {"accuracy", 0.9}}}};
+  write_file_whole(folder / "summary.json", old.dump());
+  const Json summary = read_summary(folder.path());
+  EXPECT_EQ(summary.at("precision"), "fp32");
+  EXPECT_EQ(summary.at("detection"),
+            Json::parse(R"({"flagged": 2, "flag_precision": 0.5, "flag_accuracy": 0.9})"));
+}
+
+TEST(Runner, ReplacesARunDirectoryAndNothingElse) {
+  const TestFolder folder;
+  const fs::path directory = folder / "run";
+  const auto replace = [&] {
+    RunObserver silence;
+    start_run(small({"rounds=1"}), methods(), on_cpu(), directory, nullptr, silence,
+              IfExists::replace);
+  };
+  start(small({"rounds=2"}), directory);
+  replace();
+  EXPECT_EQ(read_summary(directory).at("rounds"), 1);
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("run")) << "nothing is left of the old one";
+
+  write_file_whole(directory / "notes.txt", "mine");
+  EXPECT_EQ(error_text(replace), directory.string() +
+                                     " holds 'notes.txt', which no run writes | nothing was "
+                                     "removed; choose another --out");
+  fs::remove(directory / "notes.txt");
+  fs::create_directories(directory / "pictures");
+  EXPECT_THAT(error_text(replace), HasSubstr("holds 'pictures', which no run writes"));
+  fs::remove(directory / "pictures");
+  EXPECT_EQ(read_summary(directory).at("rounds"), 1) << "it is still there";
+
+  write_file_whole(directory / "checkpoint/notes.txt", "mine");
+  EXPECT_THAT(error_text(replace), HasSubstr("holds 'checkpoint', which no run writes"));
+  fs::remove(directory / "checkpoint/notes.txt");
+
+  fs::create_directory_symlink(directory, folder / "link");
+  for (const char* link : {"link", "link/"}) {
+    EXPECT_THAT(error_text([&] { remove_run(folder / link); }), HasSubstr("not a run directory"));
+  }
+  fs::create_directories(folder / "other");
+  EXPECT_THAT(error_text([&] { remove_run(folder / "other"); }),
+              HasSubstr("other is not a run directory | nothing was removed"));
+  EXPECT_TRUE(fs::exists(directory / "summary.json"));
+}
+
 TEST(Runner, ANoteCannotTakeThePlaceOfAMeasuredValue) {
   class Boasting final : public FedAvg {
    public:
@@ -420,7 +482,7 @@ TEST(Runner, ANoteCannotTakeThePlaceOfAMeasuredValue) {
     }
   };
   Registry registry = methods();
-  registry.add({"boasting", "test", "", [] { return std::make_unique<Boasting>(); }});
+  registry.methods.add({"boasting", "test", "", [] { return std::make_unique<Boasting>(); }});
   const TestFolder folder;
   start(parse_experiment(small_tree({"method.name=boasting", "rounds=1"}), registry),
         folder / "run", registry);

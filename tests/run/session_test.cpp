@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "run/small_run.h"
 #include "winnow/model/safetensors.h"
 
@@ -25,6 +27,8 @@ TEST(Session, PlaysItsRoundsAndCountsWhatCrossed) {
   EXPECT_EQ(first.record.hash, hash(session.global()));
   EXPECT_EQ(first.record.traffic.participations, 2);
   EXPECT_EQ(first.record.traffic.client_steps, 8) << "2 clients, 40 samples, batches of 10";
+  EXPECT_EQ(first.record.traffic.passes.forward, 80);
+  EXPECT_EQ(first.record.traffic.passes.backward, 80) << "the test set does not count";
   EXPECT_EQ(first.record.traffic.bytes_up, 2 * (session.global().bytes() + 4));
   EXPECT_EQ(first.record.traffic.bytes_down, 2 * (session.global().bytes() + 4));
   EXPECT_TRUE(first.record.accuracy.has_value());
@@ -34,18 +38,58 @@ TEST(Session, PlaysItsRoundsAndCountsWhatCrossed) {
   EXPECT_EQ(session.history().back().traffic.participations, 4);
 }
 
+TEST(Session, NetworksSeeCropsOfTheImages) {
+  const auto play = [](const std::string& augment) {
+    Session session(small({"rounds=2", "data.size=36", "data.crop=28", "data.augment=" + augment}),
+                    methods(), on_cpu(), nullptr);
+    session.play();
+    session.play();
+    const Session plain(small(), methods(), on_cpu(), nullptr);  // of 28 x 28 images
+    EXPECT_EQ(session.crew().layout()->total(), plain.crew().layout()->total());
+    EXPECT_FALSE(session.script().empty()) << "the exported model takes what the network saw";
+    return session.model_hash();
+  };
+  EXPECT_NE(play("on"), play("off"));
+}
+
 TEST(Session, TheSameSeedGivesTheSameBitsForAnyNumberOfLanes) {
   const Experiment experiment = small(remembering({"rounds=3"}));
   const std::vector<std::string> expected = undisturbed_hashes(experiment);
   for (const std::int64_t lanes : {1, 3, 5}) {
     Session session(experiment, methods(), on_cpu(lanes), nullptr);
-    EXPECT_EQ(session.engine().lanes(), lanes);
+    EXPECT_EQ(session.crew().lanes(), lanes);
     while (session.rounds_done() < session.rounds()) {
       session.play();
     }
     EXPECT_EQ(hashes(session.history()), expected) << lanes << " lanes";
   }
   EXPECT_NE(undisturbed_hashes(small(remembering({"rounds=3", "seed=2"}))), expected);
+}
+
+// The optimiser starts afresh in every participation, so a run has nothing to remember of it.
+TEST(Session, OptimisersAndSchedulesGiveTheSameBitsForAnyLanesAndAfterACheckpoint) {
+  std::set<std::string> ends;
+  for (const char* optimizer : {"sgd", "adam", "adamw"}) {
+    for (const char* schedule : {"exponential", "step", "cosine"}) {
+      const Experiment experiment =
+          small({std::string("train.optimizer=") + optimizer, "train.lr=0.005",
+                 std::string("train.lr_schedule=") + schedule, "train.lr_step_size=2",
+                 std::string("train.lr_decay=") + (schedule[0] == 'c' ? "1.0" : "0.5"),
+                 "train.weight_decay=0.1", "train.mixup=0.5", "method.name=fedprox"});
+      const std::vector<std::string> expected = undisturbed_hashes(experiment);
+      Session one(experiment, methods(), on_cpu(1), nullptr);
+      one.play();
+      one.play();
+      Session rest(experiment, methods(), on_cpu(3), nullptr);
+      rest.restore(one.checkpoint());
+      while (rest.rounds_done() < rest.rounds()) {
+        rest.play();
+      }
+      EXPECT_EQ(hashes(rest.history()), expected) << optimizer << " " << schedule;
+      ends.insert(expected.back());
+    }
+  }
+  EXPECT_EQ(ends.size(), 9U);
 }
 
 TEST(Session, ARestoredSessionContinuesInTheSameBits) {
@@ -60,8 +104,8 @@ TEST(Session, ARestoredSessionContinuesInTheSameBits) {
     // Through a file, as a run does.
     save_checkpoint(folder / std::to_string(stop), first.checkpoint());
     Session second(experiment, methods(), on_cpu(3), nullptr);
-    second.restore(*load_checkpoint(folder / std::to_string(stop), experiment.hash(),
-                                    second.engine().layout()));
+    second.restore(
+        *load_checkpoint(folder / std::to_string(stop), experiment.hash(), second.crew().layout()));
     EXPECT_EQ(second.rounds_done(), stop);
     EXPECT_EQ(second.engine().traffic().participations, 2 * stop);
     while (second.rounds_done() < second.rounds()) {
@@ -80,14 +124,14 @@ TEST(Session, ACheckpointIsNotChangedByWhatIsPlayedAfterwards) {
   session.play();
   const Checkpoint checkpoint = session.checkpoint();
   const std::string before = hash(checkpoint.global);
-  const int times = checkpoint.clients.begin()->second.archive.values.at("times");
+  const int times = checkpoint.clients.begin()->second.own.values.at("times");
   const std::vector<float> trace =
-      values_of(checkpoint.clients.begin()->second.archive.tensors.at("trace"));
+      values_of(checkpoint.clients.begin()->second.own.tensors.at("trace"));
   session.play();
   session.play();
   EXPECT_EQ(hash(checkpoint.global), before);
-  EXPECT_EQ(checkpoint.clients.begin()->second.archive.values.at("times"), times);
-  EXPECT_EQ(values_of(checkpoint.clients.begin()->second.archive.tensors.at("trace")), trace);
+  EXPECT_EQ(checkpoint.clients.begin()->second.own.values.at("times"), times);
+  EXPECT_EQ(values_of(checkpoint.clients.begin()->second.own.tensors.at("trace")), trace);
   Session again(experiment, methods(), on_cpu(), nullptr);
   again.restore(checkpoint);
   again.play();
@@ -123,6 +167,7 @@ TEST(Session, AnInterruptedRoundLeavesNoTrace) {
         EXPECT_EQ(hash(session.global()), before);
         EXPECT_EQ(session.checkpoint().method.values, saved);
         EXPECT_EQ(session.engine().traffic().participations, 2 * done);
+        EXPECT_EQ(session.engine().training_loss().mean(), std::nullopt);
         stop = false;
       }
     }
@@ -220,7 +265,7 @@ TEST(Session, TheMethodDecidesHowManyRoundsThereAre) {
     std::int64_t rounds(const Setting& setting) const override { return 2 * setting.rounds; }
   };
   Registry registry = methods();
-  registry.add({"twice", "test", "", [] { return std::make_unique<Twice>(); }});
+  registry.methods.add({"twice", "test", "", [] { return std::make_unique<Twice>(); }});
   const Experiment experiment = parse_experiment(small_tree({"method.name=twice"}), registry);
   EXPECT_EQ(Session(experiment, registry, on_cpu(), nullptr).rounds(), 8);
 }

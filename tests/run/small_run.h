@@ -17,10 +17,10 @@
 #include "winnow/base/files.h"
 #include "winnow/base/png.h"
 #include "winnow/base/text.h"
-#include "winnow/method/fedavg/fedavg.h"
-#include "winnow/run/experiment.h"
+#include "winnow/experiment/experiment.h"
+#include "winnow/experiment/toml.h"
+#include "winnow/method/base/fedavg/fedavg.h"
 #include "winnow/run/session.h"
-#include "winnow/run/toml.h"
 
 namespace winnow {
 
@@ -116,14 +116,14 @@ class Remembering final : public FedAvg {
           if (hook) {
             hook(round, context.id());
           }
-          ClientMemory& memory = context.memory();
-          const int times = memory.archive.values.value("times", 0) + 1;
-          memory.archive.values["times"] = times;
-          memory.archive.tensors["trace"] = at::full({2}, times);
+          Archive& archive = context.archive();
+          const int times = archive.values.value("times", 0) + 1;
+          archive.values["times"] = times;
+          archive.tensors["trace"] = at::full({2}, times);
           const LocalSet set = context.local_set();
           Labels labels(set.labels.begin(), set.labels.end());
           labels.front() = (labels.front() + 1) % 4;
-          memory.labels = labels;
+          context.trace().labels = labels;
           TrainOutcome outcome = context.train(task.get<State>("model"), round, {});
           return Message("train_done")
               .set("model", std::move(outcome.state))
@@ -165,9 +165,9 @@ class Remembering final : public FedAvg {
 
 // The built-in methods and "remembering".
 inline Registry methods(Remembering::Hook hook = nullptr) {
-  Registry registry = builtin_methods();
-  registry.add({"remembering", "test", "state on both sides",
-                [hook = std::move(hook)] { return std::make_unique<Remembering>(hook); }});
+  Registry registry = builtin_registry();
+  registry.methods.add({"remembering", "test", "state on both sides",
+                        [hook = std::move(hook)] { return std::make_unique<Remembering>(hook); }});
   return registry;
 }
 

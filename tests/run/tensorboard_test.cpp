@@ -227,17 +227,18 @@ TEST(TensorBoard, WhatWasNotMeasuredIsLeftOut) {
                    {"participations", 7},
                    {"hash", "abc"},
                    {"loss", nullptr},
-                   {"detection", {{"flagged", 2}, {"precision", 0.5}, {"recall", 1.0}}},
+                   {"detection", {{"flagged", 2}, {"flag_precision", 0.5}, {"flag_recall", 1.0}}},
                    {"stage", "warm"}};
   const std::vector<Event> events = parse_file(tensorboard_round(round));
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_THAT(events[0].scalars,
-              UnorderedElementsAre(Pair("participations", 7), Pair("detection_precision", 0.5),
-                                   Pair("detection_recall", 1)));
-  const Json undefined{
-      {"round", 1}, {"seconds", 0.0}, {"detection", {{"precision", 0.0}, {"recall", nullptr}}}};
+              UnorderedElementsAre(Pair("participations", 7), Pair("flag_precision", 0.5),
+                                   Pair("flag_recall", 1)));
+  const Json undefined{{"round", 1},
+                       {"seconds", 0.0},
+                       {"detection", {{"flag_precision", 0.0}, {"flag_recall", nullptr}}}};
   EXPECT_THAT(parse_file(tensorboard_round(undefined)).at(0).scalars,
-              UnorderedElementsAre(Pair("detection_precision", 0)));
+              UnorderedElementsAre(Pair("flag_precision", 0)));
   // A note that happens to have the name is no measurement.
   const Json noted{{"round", 1}, {"seconds", 0.0}, {"detection", "off"}, {"label_recall", "none"}};
   EXPECT_THAT(parse_file(tensorboard_round(noted)).at(0).scalars, SizeIs(0));
@@ -260,10 +261,13 @@ TEST(TensorBoard, ARunHasOneEventForEachRound) {
     EXPECT_EQ(event.scalars.at("bytes_up"), static_cast<float>(record.traffic.bytes_up));
     EXPECT_EQ(event.scalars.at("bytes_down"), static_cast<float>(record.traffic.bytes_down));
     EXPECT_EQ(event.scalars.at("client_steps"), static_cast<float>(record.traffic.client_steps));
+    EXPECT_EQ(event.scalars.at("train_loss"), static_cast<float>(record.train_loss.value()));
+    EXPECT_EQ(event.scalars.at("forward_passes"),
+              static_cast<float>(record.traffic.passes.forward));
   }
   EXPECT_EQ(events.back().scalars.at("accuracy"), static_cast<float>(*history.back().accuracy));
   EXPECT_EQ(events.back().scalars.at("loss"), static_cast<float>(*history.back().loss));
-  EXPECT_THAT(events.back().scalars, Not(Contains(Key(HasSubstr("detection")))));
+  EXPECT_THAT(events.back().scalars, Not(Contains(Key(HasSubstr("flag_")))));
 }
 
 TEST(TensorBoard, AResumedRunHasTheFileOfAnUndisturbedOne) {

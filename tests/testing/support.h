@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "testing/errors.h"
+#include "testing/exchanges.h"
 #include "winnow/base/error.h"
 #include "winnow/data/data_set.h"
 #include "winnow/data/synthetic.h"
@@ -224,9 +225,14 @@ class FakeFleet final : public Fleet {
   std::int64_t samples(std::int64_t client) const override {
     return sizes_.at(static_cast<std::size_t>(client));
   }
-  void ask(const std::vector<Order>& orders, const Fold& fold) override {
+  std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override {
+    std::vector<Absence> absent;
     for (const std::size_t place : fold_order(orders, *this)) {
       const Order& order = orders[place];
+      if (away && away(order.client, order.task)) {
+        absent.push_back({order.client, AbsenceReason::silent});
+        continue;
+      }
       const Message reply = answer_(order.client, order.task);
       asked.push_back(order);
       replies.push_back(reply);
@@ -234,9 +240,13 @@ class FakeFleet final : public Fleet {
       traffic_.bytes_up += reply.bytes();
       fold(order.client, reply);
     }
+    std::ranges::sort(absent, {}, &Absence::client);
+    return absent;
   }
   const Traffic& traffic() const override { return traffic_; }
 
+  // Who does not answer which task; nobody where it is empty.
+  std::function<bool(std::int64_t client, const Message& task)> away;
   std::vector<Order> asked;      // in the order of folding
   std::vector<Message> replies;  // likewise
 

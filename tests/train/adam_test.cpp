@@ -1,7 +1,10 @@
 #include "winnow/train/adam.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
 
 #include <cmath>
 #include <numeric>
@@ -17,7 +20,7 @@ TEST(Adam, TheFirstStepHasTheSizeOfTheLearningRate) {
   at::Tensor gradient = at::tensor({0.5F, -2.0F, 0.0F, 1e-8F});
   at::Tensor mean = at::full({4}, 7.0F);  // what an earlier training left
   at::Tensor square = at::full({4}, 7.0F);
-  adam_step(weights, gradient, mean, square, {.lr = 0.1}, 1);
+  adam_step(weights, gradient, mean, square, {}, {.lr = 0.1}, 1);
   EXPECT_NEAR(weights[0].item<float>(), 0.9F, 1e-6F);
   EXPECT_NEAR(weights[1].item<float>(), 2.1F, 1e-6F);
   EXPECT_EQ(weights[2].item<float>(), 3.0F);
@@ -42,7 +45,7 @@ TEST(Adam, LaterStepsKeepBothMoments) {
     w -= 0.05 * (m / (1 - std::pow(0.9, steps))) /
          (std::sqrt(v / (1 - std::pow(0.999, steps))) + 1e-8);
     at::Tensor gradient = at::full({1}, static_cast<float>(gradients[t - 1]));
-    adam_step(weights, gradient, mean, square, {.lr = 0.05, .weight_decay = 0.01},
+    adam_step(weights, gradient, mean, square, {}, {.lr = 0.05, .weight_decay = 0.01},
               static_cast<std::int64_t>(t));
     EXPECT_NEAR(weights.item<double>(), w, 1e-6) << "step " << t;
   }
@@ -73,7 +76,8 @@ TEST(LaneAdam, TakesTheStepsOfAFreshOptimiserAfterEveryBegin) {
   const Plan plan = make_plan(world.local(25), options, false, kKey);
   const auto trained = [&](bool adam, double lr) {
     lane.begin({start}, kKey);
-    lane.run(plan, CrossEntropy(options), {.lr = lr, .adam = adam});
+    lane.run(plan, CrossEntropy(options),
+             {.lr = lr, .optimizer = adam ? Optimizer::adam : Optimizer::sgd});
     return lane.model();
   };
   const State sgd = trained(false, 1.0);
@@ -85,15 +89,147 @@ TEST(LaneAdam, TakesTheStepsOfAFreshOptimiserAfterEveryBegin) {
   EXPECT_EQ(hash(trained(false, 1.0)), hash(sgd));
 }
 
-TEST(LaneAdam, RefusesAPull) {
+// Adam and AdamW of LibTorch itself, over random gradients.
+template <typename TorchOptimizer, typename TorchOptions>
+double farthest_from_torch(const AdamOptions& options) {
+  at::Generator generator = at::detail::createCPUGenerator(7);
+  at::Tensor weights = at::randn({500}, generator);
+  const at::Tensor anchor = at::randn({500}, generator);
+  at::Tensor theirs = weights.clone().requires_grad_();
+  TorchOptimizer torch_optimizer(std::vector<at::Tensor>{theirs},
+                                 TorchOptions(options.lr)
+                                     .betas({options.beta1, options.beta2})
+                                     .eps(options.epsilon)
+                                     .weight_decay(options.weight_decay));
+  at::Tensor mean = at::empty({500});
+  at::Tensor square = at::empty({500});
+  for (std::int64_t step = 1; step <= 40; ++step) {
+    at::Tensor gradient = at::randn({500}, generator).mul_(at::randn({500}, generator).exp());
+    at::Tensor with_pull = gradient.clone();
+    if (options.proximal != 0.0) {
+      const at::Tensor away = theirs.detach() - anchor;
+      with_pull += options.pull == Pull::square
+                       ? away * options.proximal
+                       : away * (options.proximal / away.norm().item<double>());
+    }
+    theirs.mutable_grad() = with_pull;
+    torch_optimizer.step();
+    adam_step(weights, gradient, mean, square, anchor, options, step);
+  }
+  return (weights - theirs.detach()).abs().max().item<double>();
+}
+
+TEST(Adam, IsThatOfLibTorch) {
+  using torch::optim::Adam;
+  using torch::optim::AdamOptions;
+  EXPECT_EQ((farthest_from_torch<Adam, AdamOptions>({.lr = 0.02})), 0.0);
+  EXPECT_EQ((farthest_from_torch<Adam, AdamOptions>(
+                {.lr = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-4, .weight_decay = 0.1})),
+            0.0);
+  for (const Pull pull : {Pull::square, Pull::norm}) {
+    EXPECT_LT((farthest_from_torch<Adam, AdamOptions>(
+                  {.lr = 0.02, .weight_decay = 0.1, .proximal = 0.3, .pull = pull})),
+              1e-6);
+  }
+}
+
+TEST(Adam, DecoupledDecayIsAdamWOfLibTorch) {
+  using torch::optim::AdamW;
+  using torch::optim::AdamWOptions;
+  EXPECT_EQ((farthest_from_torch<AdamW, AdamWOptions>(
+                {.lr = 0.02, .weight_decay = 0.1, .decoupled = true})),
+            0.0);
+  EXPECT_EQ((farthest_from_torch<AdamW, AdamWOptions>({.lr = 0.02,
+                                                       .beta1 = 0.0,
+                                                       .beta2 = 0.9,
+                                                       .epsilon = 1e-3,
+                                                       .weight_decay = 0.5,
+                                                       .decoupled = true})),
+            0.0);
+  EXPECT_LT((farthest_from_torch<AdamW, AdamWOptions>(
+                {.lr = 0.02, .weight_decay = 0.1, .decoupled = true, .proximal = 0.3})),
+            1e-6);
+}
+
+// One step from w = 2 with g = 0 and lr = 0.1: the decay alone moves the weight.
+TEST(Adam, TheTwoKindsOfDecayDiffer) {
+  const auto moved = [](bool decoupled) {
+    at::Tensor weights = at::full({1}, 2.0F);
+    at::Tensor gradient = at::zeros({1});
+    at::Tensor mean = at::zeros({1});
+    at::Tensor square = at::zeros({1});
+    adam_step(weights, gradient, mean, square, {},
+              {.lr = 0.1, .weight_decay = 0.2, .decoupled = decoupled}, 1);
+    return weights.item<double>();
+  };
+  EXPECT_NEAR(moved(false), 1.9, 1e-6) << "through the gradient: a whole step";
+  EXPECT_NEAR(moved(true), 1.96, 1e-6) << "2 * (1 - 0.1 * 0.2)";
+}
+
+TEST(LaneAdam, TrainsAsTheOptionsSay) {
+  const World world;
+  const TrainOptions usual{.epochs = 2, .batch_size = 8, .optimizer = "adam", .lr = 0.01};
+  const auto trained = [&](const TrainOptions& options, const LocalRule& rule = {}) {
+    Lane lane(make_net<TwoLayerNet>(world.data), world.feed, false);
+    return hash(lane.train(lane.initial(1), world.local(20), options, rule, kKey).state);
+  };
+  const auto changed = [&](void (*change)(TrainOptions&)) {
+    TrainOptions options = usual;
+    change(options);
+    return trained(options);
+  };
+  const std::string plain = trained(usual);
+  EXPECT_EQ(trained(usual), plain);
+  EXPECT_EQ(changed([](TrainOptions& options) { options.momentum = 0.9; }), plain)
+      << "momentum is SGD's";
+  EXPECT_NE(changed([](TrainOptions& options) { options.optimizer = "sgd"; }), plain);
+  EXPECT_NE(changed([](TrainOptions& options) { options.beta1 = 0.5; }), plain);
+  EXPECT_NE(changed([](TrainOptions& options) { options.beta2 = 0.9; }), plain);
+  EXPECT_NE(changed([](TrainOptions& options) { options.eps = 0.1; }), plain);
+  EXPECT_NE(changed([](TrainOptions& options) { options.mixup = 1.0; }), plain);
+  EXPECT_EQ(changed([](TrainOptions& options) { options.optimizer = "adamw"; }), plain)
+      << "without decay there is no difference";
+  TrainOptions decaying = usual;
+  decaying.weight_decay = 0.1;
+  const std::string with_decay = trained(decaying);
+  decaying.optimizer = "adamw";
+  EXPECT_NE(trained(decaying), with_decay);
+  EXPECT_NE(trained(usual, {.proximal = 0.1}), plain);
+  EXPECT_NE(trained(usual, {.proximal = 0.1, .pull = Pull::norm}),
+            trained(usual, {.proximal = 0.1}));
+  EXPECT_NE(trained(usual, {.head_only = true}), plain);
+}
+
+TEST(LaneAdam, APullHoldsTheModelBack) {
   const World world;
   Lane lane(make_net<TwoLayerNet>(world.data), world.feed, false);
-  const Plan plan = make_plan(world.local(25), {}, false, kKey);
-  lane.begin({lane.initial(1)}, kKey);
-  EXPECT_EQ(error_text([&] {
-              lane.run(plan, CrossEntropy({}), {.rule = {.proximal = 0.1}, .adam = true});
-            }),
-            "Adam takes no steps with a pull");
+  const State start = lane.initial(1);
+  const TrainOptions options{.epochs = 4, .batch_size = 5, .optimizer = "adam", .lr = 0.01};
+  const auto way = [&](double proximal) {
+    const State end =
+        lane.train(start, world.local(25), options, {.proximal = proximal}, kKey).state;
+    return (end.parameters() - start.parameters()).norm().item<double>();
+  };
+  EXPECT_LT(way(10.0), 0.7 * way(0.0));
+}
+
+// Steps of one participation that are taken in parts are those of the whole.
+TEST(LaneAdam, TheMomentsLastUntilTheNextBegin) {
+  const World world;
+  Lane lane(make_net<TwoLayerNet>(world.data), world.feed, false);
+  const State start = lane.initial(1);
+  const TrainOptions options{
+      .epochs = 3, .batch_size = 5, .optimizer = "adamw", .weight_decay = 0.1};
+  const Plan plan = make_plan(world.local(25), options, false, kKey);
+  const auto steps = stepping(options, 0);
+  lane.begin({start}, kKey);
+  lane.run(plan, CrossEntropy(options), steps);
+  const State whole = lane.model();
+  lane.begin({start}, kKey);
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+    lane.run(plan.epoch(epoch, 3), CrossEntropy(options), steps);
+  }
+  EXPECT_EQ(hash(lane.model()), hash(whole));
 }
 
 TEST(LaneAdam, StepsCanBeTakenOnOtherImages) {

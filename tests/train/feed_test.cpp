@@ -107,6 +107,29 @@ TEST(Feed, PadsWithBlackBeforeNormalising) {
   EXPECT_FLOAT_EQ(image[5][5].item<float>(), 2.0F);
 }
 
+// A crop of 224 out of 256 in small: everything that a jitter can show lies inside the image.
+TEST(Feed, CropsInsideLargerImages) {
+  const at::Tensor images = counting_images(2, 2, 7, 7);
+  const Feed feed(images, bytes_as_they_are(2), 0, at::kCPU, 3);
+  EXPECT_EQ(feed.height(), 3);
+  EXPECT_EQ(feed.width(), 3);
+  EXPECT_EQ(feed.places(), 5);
+  at::Tensor buffer;
+  for (std::int64_t dy = 0; dy < feed.places(); ++dy) {
+    for (std::int64_t dx = 0; dx < feed.places(); ++dx) {
+      const at::Tensor window = images[1].narrow(1, dy, 3).narrow(2, dx, 3).to(at::kFloat);
+      const at::Tensor made = feed.batch(index_of({1}), jitter_of(dy, dx, false), buffer)[0];
+      EXPECT_TRUE(at::equal(made, window)) << dy << " " << dx;
+      const at::Tensor mirrored = feed.batch(index_of({1}), jitter_of(dy, dx, true), buffer)[0];
+      EXPECT_TRUE(at::equal(mirrored, window.flip(2))) << dy << " " << dx;
+    }
+  }
+  const at::Tensor whole = feed.batch(index_of({1}), {}, buffer)[0];
+  const at::Tensor expected =
+      at::upsample_bilinear2d(images.narrow(0, 1, 1).to(at::kFloat), {3, 3}, false)[0];
+  EXPECT_TRUE(at::equal(whole, expected)) << "without jitter the whole image is shown, smaller";
+}
+
 TEST(Feed, ResizesBetweenPixelCentres) {
   const at::Tensor images =
       at::tensor(std::vector<std::uint8_t>{0, 100, 40, 200}, at::kByte).view({1, 1, 2, 2});

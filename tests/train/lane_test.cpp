@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "testing/support.h"
 #include "winnow/train/loss.h"
@@ -431,7 +432,7 @@ TEST(Lane, StopsWhenAsked) {
   EXPECT_NO_THROW(lane.train(start, world.local(), {}, {}, kKey));
   stop = true;
   EXPECT_THROW(lane.train(start, world.local(), {}, {}, kKey), Interrupted);
-  EXPECT_THROW(lane.logits(world.feed, world.samples, 8), Interrupted);
+  EXPECT_THROW(std::ignore = lane.logits(world.feed, world.samples, 8), Interrupted);
   EXPECT_THROW(lane.score(world.feed, world.local(), 8), Interrupted);
   stop = false;
   EXPECT_NO_THROW(lane.score(world.feed, world.local(), 8));
@@ -460,10 +461,13 @@ TEST(Lane, AnInterruptedTrainingLeavesNoTrace) {
 
 TEST(Lane, DropoutIsKeyedAndTheLanesOwn) {
   const World world;
-  const auto lane = [&] { return Lane(make_net(find_net("cnn2"), world.data), world.feed, false); };
+  const auto lane = [&] {
+    return Lane(make_net(builtin_networks().find("cnn2"), world.data), world.feed, false);
+  };
   Lane first = lane();
   Lane second = lane();
-  const State start = find_net("cnn2").make(shape_of(world.data))->weights().initial(1);
+  const State start =
+      builtin_networks().find("cnn2").make(shape_of(world.data))->weights().initial(1);
   const at::Generator global = at::globalContext().defaultGenerator(at::kCPU);
   const at::Tensor global_before = global.get_state().clone();
   // With one sample the plan is the same for every key: what differs is dropout.
@@ -490,6 +494,9 @@ TEST(Lane, LearningRateDecaysByTheRound) {
   };
   EXPECT_EQ(trained(0.2, 0.5, 0), trained(0.2, 1.0, 0));
   EXPECT_EQ(trained(0.2, 0.5, 2), trained(0.05, 1.0, 2));
+  const TrainOptions cosine{.lr = 0.2, .lr_schedule = "cosine", .rounds = 4};
+  const TrainKey key{.seed = 5, .round = 4, .client = 9};
+  EXPECT_EQ(hash(lane.train(start, world.local(), cosine, {}, key).state), trained(0.0, 1.0, 4));
 }
 
 TEST(Lane, StepLossWeighsEveryStepOnce) {

@@ -1,4 +1,4 @@
-// The data of the page as `winnow report --json` prints it (src/winnow/run/report_data.h), and the
+// The data of the page as `winnow report --json` prints it (src/winnow/sweep/report_data.h), and the
 // questions the sections ask of it.
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -10,6 +10,8 @@ export interface History {
   participations: number[];
   bytes: number[];
   seconds: number[];
+  loss?: (number | null)[]; // on the test set
+  train_loss?: (number | null)[];
   label_precision?: (number | null)[];
   label_recall?: (number | null)[];
 }
@@ -71,9 +73,13 @@ export interface Summary {
   // Null where it has no meaning: the precision of no flags, the recall of no noisy clients.
   detection?: {
     flagged: number;
-    precision: number | null;
-    recall: number | null;
-    accuracy?: number; // share of all clients on the right side
+    flag_precision?: number | null;
+    flag_recall?: number | null;
+    flag_accuracy?: number; // share of all clients on the right side
+    // As runs of version 0.1 call them.
+    precision?: number | null;
+    recall?: number | null;
+    accuracy?: number;
   };
   selection?: { label_precision: number; label_recall: number };
   relabel?: {
@@ -111,6 +117,7 @@ export interface Run {
   status: "waiting" | "started" | "stopped" | "finished" | "failed";
   uses_ground_truth?: boolean;
   experiment?: { [key: string]: Json };
+  changed?: string[]; // keys of the experiment that are not at their defaults
   planned_rounds?: number | null;
   history?: History;
   summary?: Summary;
@@ -132,6 +139,10 @@ export interface Report {
 export function readReport(data: Report): Report {
   return { ...data, runs: data.runs.map((run) => ({ ...run, seed: String(run.seed) })) };
 }
+
+// Of as many values as there are; a call takes only so many arguments.
+export const most = (values: number[]): number => values.reduce((a, b) => Math.max(a, b), -Infinity);
+export const least = (values: number[]): number => values.reduce((a, b) => Math.min(a, b), Infinity);
 
 export const isNumber = (value: unknown): value is number => Number.isFinite(value);
 
@@ -177,7 +188,7 @@ export const clientCounts = (report: Report): number[] =>
 export const usesTruth = (runs: Run[]): boolean =>
   runs.some((run) => run.uses_ground_truth || run.summary?.uses_ground_truth);
 
-const kMostCompared = 1000; // classes, as kMostConfusionClasses of src/winnow/run/quality.h
+const kMostCompared = 1000; // classes, as kMostConfusionClasses of src/winnow/judge/quality.h
 
 // Whether there are too many classes to record how labels were confused.
 export const tooManyToCompare = (report: Report, run: Run | undefined): boolean =>
@@ -224,7 +235,7 @@ export function accuracies(run: Run): Accuracies | undefined {
   }
   const tail = rounds.slice(-kLastRounds);
   return {
-    best: Math.max(...values),
+    best: most(values),
     last: values[values.length - 1],
     ...(tail.every(isNumber) && {
       last10: tail.reduce((sum, value) => sum + value, 0) / tail.length,

@@ -1,7 +1,7 @@
 // Small helpers over the document. Text from the data only ever becomes text, never markup.
 
 type Child = Node | string | undefined | false;
-type Attributes = Record<string, string | number | boolean | undefined | ((event: Event) => void)>;
+type Attributes = Record<string, string | number | boolean | undefined | ((event: Event) => unknown)>;
 
 const kSvg = "http://www.w3.org/2000/svg";
 
@@ -42,12 +42,14 @@ export const cssColour = (name: string): string =>
 export const message = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);
 
+const kNarrowest = 80; // pixels; with less there is no room for axes
+
 // Draws again whenever the width of the host changes; at once when it is on the page.
 export function responsive(host: HTMLElement, draw: (width: number) => Element): void {
   let drawn = 0;
   new ResizeObserver(() => {
     const width = Math.floor(host.clientWidth);
-    if (width > 0 && width !== drawn) {
+    if (width >= kNarrowest && width !== drawn) {
       drawn = width;
       host.replaceChildren(drawnOrWhy(() => draw(width)));
     }
@@ -90,13 +92,14 @@ export function segmented<T extends string>(
 
 export interface Column {
   title: string;
+  hint?: string; // under the pointer
   number?: boolean; // aligned right
 }
 
 // A table that scrolls inside its own frame where it is wider than the page.
 export function table(caption: string, columns: Column[], rows: Child[][]): HTMLElement {
   const kind = (i: number) => (columns[i].number ? "number" : undefined);
-  const head = columns.map((column, i) => h("th", { scope: "col", class: kind(i) }, column.title));
+  const head = columns.map((column, i) => h("th", { scope: "col", class: kind(i), title: column.hint }, column.title));
   const body = rows.map((cells) =>
     h(
       "tr",
@@ -106,7 +109,7 @@ export function table(caption: string, columns: Column[], rows: Child[][]): HTML
       ),
     ),
   );
-  return h(
+  const scroll = h(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
     h(
@@ -117,6 +120,27 @@ export function table(caption: string, columns: Column[], rows: Child[][]): HTML
       h("tbody", {}, ...body),
     ),
   );
+  return sideways(scroll);
+}
+
+// A shadow on each side where something is hidden, and a sentence that says so.
+function sideways(scroll: HTMLElement): HTMLElement {
+  const frame = h(
+    "div",
+    { class: "wide" },
+    scroll,
+    h("p", { class: "hint", "aria-hidden": "true" }, "Scroll sideways for more columns"),
+  );
+  const look = () => {
+    const left = scroll.scrollLeft;
+    const room = scroll.scrollWidth - scroll.clientWidth;
+    frame.classList.toggle("scrolls", room > 1);
+    frame.classList.toggle("more-left", left > 1);
+    frame.classList.toggle("more-right", left < room - 1);
+  };
+  scroll.addEventListener("scroll", look, { passive: true });
+  new ResizeObserver(look).observe(scroll);
+  return frame;
 }
 
 // Made when it is first opened: a long table costs nothing until somebody wants it. On paper an

@@ -4,7 +4,8 @@ import type { Spread } from "./stats";
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
 export const whole = (value: number): string => grouped.format(value);
-export const percent = (share: number, digits = 1): string => (100 * share).toFixed(digits);
+// Two decimals, as the tables of the program.
+export const percent = (share: number, digits = 2): string => (100 * share).toFixed(digits);
 
 export function bytes(value: number): string {
   const units = ["B", "kB", "MB", "GB", "TB"];

@@ -2,19 +2,25 @@
 // lines, values under the pointer or, with the arrow keys, at a chosen place.
 import uPlot from "uplot";
 
-import { cssColour, h } from "./dom";
+import { least, most } from "./data";
+import { cssColour, h, svg } from "./dom";
+import { makeFrame, picture } from "./frame";
+import { figure, nameSaves, type Table } from "./save";
 import type { Points } from "./stats";
 
 export interface Curve {
   name: string;
   colour: string; // CSS variable
   dash: number[];
+  seed?: string; // of a single run
   thin?: boolean; // one of many of the same name: drawn lighter, named once
   points: Points;
 }
 
 export interface ChartOptions {
   title: string;
+  file: string; // what it is saved as, without the ending
+  columns: [x: string, y: string]; // in a CSV file, as the program calls them
   x: string; // what the axis measures, with its unit
   formatX: (value: number) => string;
   formatTick?: (value: number) => string;
@@ -23,6 +29,9 @@ export interface ChartOptions {
 
 const kLabelled = 12; // most curves whose names fit at their ends
 const kLabelFrom = 480; // pixels of width below which the legend alone names them
+const kLine = 18; // characters in a line of a name
+const kLines = 3; // of a name at the end of its curve; the legend has all of it
+const kLineHeight = 15;
 const kFont = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
 
 export class LineChart {
@@ -50,7 +59,18 @@ export class LineChart {
       this.plot,
       this.readout,
     );
-    this.element = h("figure", {}, this.heading, this.focus, this.axis, this.spoken);
+    this.element = figure(
+      {
+        file: () => this.options.file,
+        picture: () => curvesPicture(this.curves, this.options),
+        csv: () => curvesTable(this.curves, this.options),
+      },
+      {},
+      this.heading,
+      this.focus,
+      this.axis,
+      this.spoken,
+    );
     this.describe(options);
     const again = () => this.draw();
     new ResizeObserver(() => {
@@ -67,6 +87,7 @@ export class LineChart {
     this.options = options;
     this.heading.textContent = options.title;
     this.axis.textContent = options.x;
+    nameSaves(this.element);
     this.focus.setAttribute(
       "aria-label",
       `${options.title}, against ${options.x}. The left and right arrow keys read the values.`,
@@ -75,6 +96,7 @@ export class LineChart {
 
   show(curves: Curve[]): void {
     this.curves = curves.filter((curve) => curve.points.x.length > 0);
+    this.element.classList.toggle("nothing", this.curves.length === 0);
     this.draw();
   }
 
@@ -167,19 +189,24 @@ export class LineChart {
     }
     const pen = document.createElement("canvas").getContext("2d")!;
     pen.font = kFont;
-    return 14 + Math.max(...named.map((curve) => pen.measureText(shortened(curve.name)).width));
+    const lines = named.flatMap((curve) => wrapped(curve.name));
+    return 14 + Math.max(...lines.map((line) => pen.measureText(line).width));
   }
 
   // Names at the right edge, at the height where their lines end, moved apart where they would overlap.
   private nameLines(chart: uPlot): void {
     const scale = devicePixelRatio;
     const { left, top, width, height } = chart.bbox;
-    const labels = this.named().map(({ name, colour, points }) => ({
-      text: shortened(name),
-      colour: cssColour(colour),
-      y: chart.valToPos(points.y[points.y.length - 1], "y", true),
-    }));
-    moveApart(labels, 15 * scale, top + height);
+    const labels = this.named().map(({ name, colour, points }) => {
+      const lines = wrapped(name);
+      return {
+        lines,
+        colour: cssColour(colour),
+        y: chart.valToPos(points.y[points.y.length - 1], "y", true),
+        height: kLineHeight * scale * lines.length,
+      };
+    });
+    moveApart(labels, top + height);
     const pen = chart.ctx;
     pen.save();
     pen.font = kFont.replace("12px", `${12 * scale}px`);
@@ -187,7 +214,10 @@ export class LineChart {
     pen.textBaseline = "middle";
     for (const label of labels) {
       pen.fillStyle = label.colour;
-      pen.fillText(label.text, left + width + 8 * scale, label.y);
+      label.lines.forEach((line, i) => {
+        const y = label.y + (i - (label.lines.length - 1) / 2) * kLineHeight * scale;
+        pen.fillText(line, left + width + 8 * scale, y);
+      });
     }
     pen.restore();
   }
@@ -214,7 +244,7 @@ export class LineChart {
           "div",
           {},
           h("span", { class: "swatch", style: `background: var(${curve.colour})` }),
-          h("span", {}, shortened(curve.name)),
+          h("span", {}, curve.name),
           h("span", { class: "number" }, this.options.formatY(value)),
         ),
       ),
@@ -250,25 +280,109 @@ export class LineChart {
   }
 }
 
-// Downwards from the highest, then back up from the bottom where that is passed.
-function moveApart(labels: { y: number }[], step: number, bottom: number): void {
+// Downwards from the highest, then back up from the bottom where that is passed. `y` is the middle.
+function moveApart(labels: { y: number; height: number }[], bottom: number): void {
   labels.sort((a, b) => a.y - b.y);
   for (let i = 1; i < labels.length; i += 1) {
-    labels[i].y = Math.max(labels[i].y, labels[i - 1].y + step);
+    const above = labels[i - 1];
+    labels[i].y = Math.max(labels[i].y, above.y + (above.height + labels[i].height) / 2);
   }
-  let limit = bottom - step / 2;
+  let limit = bottom;
   for (let i = labels.length - 1; i >= 0; i -= 1) {
-    labels[i].y = Math.min(labels[i].y, limit);
-    limit = labels[i].y - step;
+    const label = labels[i];
+    label.y = Math.min(label.y, limit - label.height / 2);
+    limit = label.y - label.height / 2;
   }
+}
+
+// A name in lines, broken between words where that is possible.
+export function wrapped(name: string): string[] {
+  const lines: string[] = [];
+  for (const word of name.split(/\s+/).flatMap((part) => part.match(new RegExp(`.{1,${kLine}}`, "gu")) ?? [])) {
+    const last = lines[lines.length - 1];
+    if (last !== undefined && last.length + word.length < kLine) {
+      lines[lines.length - 1] = `${last} ${word}`;
+    } else {
+      lines.push(word);
+    }
+  }
+  return lines.length <= kLines ? lines : [...lines.slice(0, kLines - 1), `${lines[kLines - 1].slice(0, kLine - 1)}…`];
+}
+
+// The same curves as an SVG drawing, with whole names.
+function curvesPicture(curves: Curve[], options: ChartOptions): SVGElement {
+  const all = curves.flatMap(({ points }) => [points.y, points.low ?? [], points.high ?? []]).flat();
+  const x = curves.flatMap(({ points }) => points.x);
+  const [low, high] = [least(all), most(all)];
+  const room = 0.04 * (high - low) || 0.01;
+  const frame = makeFrame(
+    700,
+    350,
+    { low: least(x), high: Math.max(most(x), least(x) + 1e-9), title: options.x, format: options.formatTick ?? options.formatX },
+    { low: low - room, high: high + room, title: "", format: options.formatY },
+  );
+  const path = (xs: number[], ys: number[]) =>
+    xs.map((at, i) => `${frame.x(at).toFixed(1)} ${frame.y(ys[i]).toFixed(1)}`).join("L");
+  const bands = curves.flatMap(({ colour, points: { x: xs, low: below, high: above } }) =>
+    below && above
+      ? [
+          svg("path", {
+            style: `fill: var(${colour}); fill-opacity: 0.15`,
+            d: `M${path(xs, below)}L${path([...xs].reverse(), [...above].reverse())}z`,
+          }),
+        ]
+      : [],
+  );
+  const lines = curves.map(({ colour, dash, thin, points }) =>
+    svg("path", {
+      style:
+        `fill: none; stroke: var(${colour}); stroke-width: ${thin ? 1 : 2}; ` +
+        `stroke-dasharray: ${dash.join(" ") || "none"}`,
+      d: `M${path(points.x, points.y)}`,
+    }),
+  );
+  const named = [...new Map(curves.map((curve) => [curve.name, curve])).values()].map((curve) => ({
+    curve,
+    y: frame.y(curve.points.y[curve.points.y.length - 1]),
+    height: kLineHeight,
+  }));
+  moveApart(named, Math.max(frame.bottom, 8 + kLineHeight * named.length));
+  const pen = document.createElement("canvas").getContext("2d")!;
+  pen.font = kFont;
+  const widest = Math.max(0, ...named.map(({ curve }) => pen.measureText(curve.name).width));
+  const names = named.map(({ curve, y }) =>
+    svg("text", { x: frame.right + 8, y, style: `fill: var(${curve.colour})` }, curve.name),
+  );
+  return picture(
+    Math.ceil(frame.right + 20 + widest),
+    Math.max(frame.height, 16 + kLineHeight * named.length),
+    options.title,
+    ...frame.lines,
+    ...bands,
+    ...lines,
+    ...names,
+  );
+}
+
+// A line for every point: means with their deviation and the number of runs, or single runs.
+function curvesTable(curves: Curve[], { columns }: ChartOptions): Table {
+  const single = curves.some((curve) => curve.seed !== undefined);
+  return {
+    columns: single ? ["method", "seed", ...columns] : ["method", ...columns, "deviation", "runs"],
+    rows: curves.flatMap(({ name, seed, points }) =>
+      points.x.map((x, i) =>
+        single
+          ? [name, seed, x, points.y[i]]
+          : [name, x, points.y[i], points.deviations?.[i], points.counts?.[i]],
+      ),
+    ),
+  };
 }
 
 const rowText = (row: Element): string =>
   row.children.length === 0
     ? (row.textContent ?? "")
     : [...row.children].map((cell) => cell.textContent).join(" ").trim();
-
-const shortened = (name: string): string => (name.length > 18 ? `${name.slice(0, 17)}…` : name);
 
 // The value at the point of a curve nearest to x, nothing beyond its ends.
 function nearest(points: Points, x: number): number | undefined {

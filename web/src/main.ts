@@ -1,4 +1,5 @@
 // Puts the page together and, when it is served by `winnow watch`, keeps it up to date.
+import { Contents } from "./contents";
 import {
   clientCounts,
   dataNames,
@@ -11,11 +12,13 @@ import {
   runsOf,
   seeds,
   settings,
+  usesTruth,
 } from "./data";
 import { h, message, segmented, svg } from "./dom";
 import { plural, whole } from "./format";
 import { unfoldOnPaper } from "./print";
 import { renew } from "./renew";
+import { filePart } from "./save";
 import { accuracySection } from "./sections/accuracy";
 import { clientsSection } from "./sections/clients";
 import { confusionSection } from "./sections/confusion";
@@ -24,12 +27,13 @@ import { densitySection } from "./sections/density";
 import { experimentSection } from "./sections/experiment";
 import { imagesSection } from "./sections/images";
 import { likenessSection } from "./sections/likeness";
+import { lossSection } from "./sections/loss";
 import { partitionSection } from "./sections/partition";
 import { resultsSection } from "./sections/results";
 import { scoresSection, seriesSection } from "./sections/scores";
 import { selectionSection } from "./sections/selection";
 import { stagesSection } from "./sections/stages";
-import { drawSection, lookOf, type Section } from "./view";
+import { drawSection, kUsesTruth, lookOf, type Section } from "./view";
 
 const kAskEvery = 2000; // milliseconds
 
@@ -43,10 +47,14 @@ class Page {
   private readonly status = h("p", { class: "status", role: "status", hidden: true });
   private readonly choices = h("div", { class: "choices" });
   private readonly legend = h("div", { class: "legend", role: "group", "aria-label": "Methods" });
+  private readonly contents = new Contents();
+  private readonly main = h("main", { id: "content" });
+  private readonly inDetail = h("section", { class: "detail", "aria-labelledby": "detail" });
   private readonly subject = h("div", { class: "controls subject" });
   private readonly comparison: Section[] = [
     resultsSection(),
     accuracySection(),
+    lossSection(),
     selectionSection(),
     costSection(),
   ];
@@ -70,23 +78,22 @@ class Page {
 
   mount(host: HTMLElement): void {
     const elements = (sections: Section[]) => sections.map((section) => section.element);
+    this.inDetail.append(
+      h("h2", { id: "detail" }, "One run in detail"),
+      this.subject,
+      ...elements(this.detail),
+    );
+    this.main.append(...elements(this.comparison), this.inDetail, this.experiment.element);
     host.replaceChildren(
       h("a", { class: "skip", href: "#content" }, "Skip to the results"),
       h("header", {}, this.heading, this.facts, this.status),
-      h("nav", { class: "bar", "aria-label": "What is shown" }, this.choices, this.legend),
       h(
-        "main",
-        { id: "content" },
-        ...elements(this.comparison),
-        h(
-          "section",
-          { class: "detail", "aria-labelledby": "detail" },
-          h("h2", { id: "detail" }, "One run in detail"),
-          this.subject,
-          ...elements(this.detail),
-        ),
-        this.experiment.element,
+        "div",
+        { class: "bar" },
+        h("div", { class: "shown", role: "group", "aria-label": "What is shown" }, this.choices, this.legend),
+        this.contents.element,
       ),
+      this.main,
       h("footer", {}, `Made by winnow ${this.report.version}. This page needs no network.`),
     );
     this.update();
@@ -125,6 +132,7 @@ class Page {
     }
     this.showChoices(all);
     this.showLegend();
+    this.main.dataset.files = all.length > 1 ? `setting-${filePart(this.setting)}-` : "";
     this.refresh([...this.comparison, this.experiment]);
     this.updateDetail();
   }
@@ -176,15 +184,19 @@ class Page {
   }
 
   private showLegend(): void {
-    const entries = methods(this.report).map((name) => ({ name, ...lookOf(this.report, name) }));
+    const entries = methods(this.report).map((name) => ({
+      name,
+      isTold: usesTruth(this.report.runs.filter((run) => run.row === name)),
+      ...lookOf(this.report, name),
+    }));
     renew(this.legend, entries, () =>
-      entries.map(({ name, colour, dash }) => {
+      entries.map(({ name, isTold, colour, dash }) => {
         const button = h(
           "button",
           {
             type: "button",
             "aria-pressed": String(!this.hidden.has(name)),
-            title: "Show or hide its curves",
+            title: `Show or hide its curves${isTold ? ` ${kUsesTruth}` : ""}`,
             click: () => {
               if (!this.hidden.delete(name)) {
                 this.hidden.add(name);
@@ -273,10 +285,16 @@ class Page {
     const found = JSON.stringify([run?.id, run?.status, run?.findings?.round, run?.partition, run?.labels?.length]);
     if (found !== this.detailed) {
       this.detailed = found;
+      this.inDetail.dataset.files = run ? runPrefix(run) : "";
       this.refresh(this.detail);
     }
+    this.contents.update(this.main);
   }
 }
+
+// As the program names the folder of a run's pictures.
+const runPrefix = ({ row, column, seed }: Run): string =>
+  `${["run", filePart(row), filePart(column)].filter(Boolean).join("-")}-s${filePart(seed)}-`;
 
 async function ask(stamp: string): Promise<Response> {
   try {

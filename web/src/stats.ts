@@ -1,5 +1,5 @@
 // Means and spreads over seeds.
-import { type History, isNumber, type Run } from "./data";
+import { type History, isNumber, least, most, type Run } from "./data";
 
 export interface Spread {
   mean: number;
@@ -26,13 +26,15 @@ export function spreadOf(
 }
 
 export type XAxis = "round" | "participations" | "bytes" | "seconds";
-export type YAxis = "accuracy" | "label_precision" | "label_recall";
+export type YAxis = "accuracy" | "loss" | "train_loss" | "label_precision" | "label_recall";
 
 export interface Points {
   x: number[];
   y: number[];
   low?: number[];
   high?: number[];
+  counts?: number[]; // runs in a mean
+  deviations?: (number | undefined)[]; // over these, where they are two or more
 }
 
 export function pointsOf(history: History, xAxis: XAxis, yAxis: YAxis): Points {
@@ -67,12 +69,17 @@ export function meanPoints(runs: Run[], xAxis: XAxis, yAxis: YAxis): Points {
       entry.y.push(value);
     });
   }
-  const most = Math.max(...[...rounds.values()].map(({ y }) => y.length));
+  const full = most([...rounds.values()].map(({ y }) => y.length));
   const rows = [...rounds.values()]
-    .filter(({ y }) => xAxis === "round" || y.length === most)
+    .filter(({ y }) => xAxis === "round" || y.length === full)
     .map(({ x, y }) => ({ x: spread(x)!.mean, y: spread(y)! }));
   rows.sort((a, b) => a.x - b.x);
-  const points: Points = { x: rows.map((row) => row.x), y: rows.map((row) => row.y.mean) };
+  const points: Points = {
+    x: rows.map((row) => row.x),
+    y: rows.map((row) => row.y.mean),
+    counts: rows.map((row) => row.y.count),
+    deviations: rows.map((row) => (row.y.count > 1 ? row.y.deviation : undefined)),
+  };
   if (rows.some((row) => row.y.count > 1)) {
     points.low = rows.map((row) => row.y.mean - row.y.deviation);
     points.high = rows.map((row) => row.y.mean + row.y.deviation);
@@ -88,8 +95,8 @@ export interface Histogram {
 
 export function histogram(groups: number[][], bins: number): Histogram {
   const all = groups.flat();
-  const start = Math.min(...all);
-  const width = (Math.max(...all) - start) / bins || 1;
+  const start = least(all);
+  const width = (most(all) - start) / bins || 1;
   const counts = groups.map((values) => {
     const found = new Array<number>(bins).fill(0);
     for (const value of values) {
@@ -107,8 +114,8 @@ export const normalDensity = (x: number, mean: number, variance: number): number
 // distributions around the values of each group, as wide as Silverman's rule says for the group.
 export function densities(groups: number[][], points: number): { x: number[]; y: number[][] } {
   const all = groups.flat();
-  const low = all.reduce((least, value) => Math.min(least, value), all[0]);
-  const high = all.reduce((most, value) => Math.max(most, value), low);
+  const low = least(all);
+  const high = most(all);
   const room = 0.08 * (high - low) || 1;
   const x = Array.from(
     { length: points },
@@ -117,13 +124,13 @@ export function densities(groups: number[][], points: number): { x: number[]; y:
   return { x, y: groups.map((values) => densityOf(values, x, (high - low) / 200 || 1e-3)) };
 }
 
-function densityOf(values: number[], x: number[], least: number): number[] {
+function densityOf(values: number[], x: number[], narrowest: number): number[] {
   const sorted = [...values].sort((a, b) => a - b);
   const quarter = (share: number) => sorted[Math.floor(share * (sorted.length - 1))];
   const range = (quarter(0.75) - quarter(0.25)) / 1.34;
   const { deviation } = spread(values)!;
   const typical = range > 0 ? Math.min(deviation, range) : deviation;
-  const width = Math.max(0.9 * typical * values.length ** -0.2, least);
+  const width = Math.max(0.9 * typical * values.length ** -0.2, narrowest);
   return x.map(
     (at) =>
       values.reduce((sum, value) => sum + normalDensity(at, value, width * width), 0) / values.length,

@@ -38,6 +38,9 @@ export function lookOf(report: Report, method: string): Look {
   return look(methods(report).indexOf(method), usesTruth(runs));
 }
 
+// As the tables of the program call a method that is told which labels or clients are noisy.
+export const kUsesTruth = "(uses ground truth)";
+
 // The methods of the chosen setting with their runs, in the order of the sweep.
 export interface Group {
   method: string;

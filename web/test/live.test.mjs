@@ -97,7 +97,7 @@ test("an update leaves what the reader has scrolled, unfolded and focused", asyn
   changed.runs[0].findings.noise_levels[0].estimated = 0.77;
   changed.runs.push({ ...changed.runs[1], id: "runs/late", seed: 9 });
   served.show(changed, "2");
-  await clients.getByText("77.0").waitFor({ timeout: 10000 });
+  await clients.getByText("77.00").waitFor({ timeout: 10000 });
   await runs.getByText("late").waitFor();
   await results.getByText("2 of 3").waitFor();
   for (const frame of frames) {

@@ -26,7 +26,7 @@ test("every method has a curve, and a click on its legend hides it in all charts
   const rounds = "Test accuracy against rounds";
   assert.equal(await curves(page, rounds), "3");
   assert.equal(await curves(page, "Test accuracy against participations"), "3");
-  assert.equal(await curves(page, "Precision: right labels"), "1");
+  assert.equal(await curves(page, "Label precision (right labels"), "1");
   const button = page.locator(".legend button", { hasText: "fedavg" });
   await button.click();
   assert.equal(await button.getAttribute("aria-pressed"), "false");
@@ -57,7 +57,7 @@ test("a curve is drawn in its method's colour and gone when hidden", async () =>
 test("the legend and the charts can be used from the keyboard", async () => {
   const { page } = await open(browser, sample());
   const focused = () => page.evaluate(() => document.activeElement.textContent);
-  for (let i = 0; i < 10 && (await focused()) !== "fedavg"; i += 1) {
+  for (let i = 0; i < 14 && (await focused()) !== "fedavg"; i += 1) {
     await page.keyboard.press("Tab");
   }
   assert.equal(await focused(), "fedavg");
@@ -65,7 +65,7 @@ test("the legend and the charts can be used from the keyboard", async () => {
   assert.equal(await curves(page, "Test accuracy against rounds"), "2");
   await chart(page, "Test accuracy against rounds").focus();
   await page.keyboard.press("End");
-  const spoken = page.locator("figure", { hasText: "against rounds" }).locator("[aria-live]");
+  const spoken = page.locator("figure", { hasText: "Test accuracy against rounds" }).locator("[aria-live]");
   assert.match(await spoken.textContent(), /^Round 20, .*fedcorr \d+/);
   await page.context().close();
 });
@@ -73,9 +73,9 @@ test("the legend and the charts can be used from the keyboard", async () => {
 test("the setting, the axis and the run in detail can be chosen", async () => {
   const { page, complaints } = await open(browser, sample());
   await page.getByRole("button", { name: "Dirichlet 0.5" }).click();
-  await page.getByRole("button", { name: "Traffic" }).click();
+  await section(page, "accuracy").getByRole("button", { name: "Traffic" }).click();
   assert.equal(await curves(page, "Test accuracy against traffic"), "3");
-  await page.getByRole("button", { name: "Every seed" }).click();
+  await section(page, "accuracy").getByRole("button", { name: "Every seed" }).click();
   assert.equal(await page.getByRole("combobox", { name: "Method" }).inputValue(), "fedcorr");
   assert.equal(await page.locator(".verdict .count").allTextContents().then(String), "2,1,4,5");
   await page.getByText("All clients as a table").click();
@@ -121,8 +121,8 @@ test("the matrices and the partition can be read as tables", async () => {
     return fold.locator("tbody tr").last().locator("th, td").allTextContents();
   };
   const given = await cells("confusion", "Given labels as a table");
-  assert.deepEqual(given, ["class 3", "5 (14.3)", "5 (14.3)", "5 (14.3)", "20 (57.1)"]);
-  assert.equal((await cells("confusion", "After repair as a table")).at(-1), "60 (80.0)");
+  assert.deepEqual(given, ["class 3", "5 (14.29)", "5 (14.29)", "5 (14.29)", "20 (57.14)"]);
+  assert.equal((await cells("confusion", "After repair as a table")).at(-1), "60 (80.00)");
   assert.deepEqual(
     await cells("partition", "Partition as a table"),
     ["11", "no", "40", "10", "10", "10", "10"],

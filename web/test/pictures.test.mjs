@@ -87,7 +87,7 @@ test("what clients found is drawn and can be read", async () => {
   );
   assert.deepEqual(
     await firstRow("Wrong labels as a table", "Share of wrong labels"),
-    ["0", "50.0", "20.0", "10.0", "40.0"],
+    ["0", "50.00", "20.00", "10.00", "40.00"],
   );
   assert.equal(await stages.locator(".triple").count(), 5);
   assert.equal(await stages.locator(".triple svg").count(), 15);
@@ -157,9 +157,9 @@ test("the partition can be drawn as bars, with and without noise", async () => {
   );
   await partition.locator("figure svg").first().waitFor();
   assert.equal(await partition.locator("figure").first().locator("svg path").count(), 10);
-  assert.equal(await partition.getByRole("button", { name: "Given labels" }).isVisible(), false);
+  assert.equal(await partition.getByRole("button", { name: "Given labels", exact: true }).isVisible(), false);
   await partition.getByRole("button", { name: "Matrix" }).click();
-  assert.ok(await partition.getByRole("button", { name: "Given labels" }).isVisible());
+  assert.ok(await partition.getByRole("button", { name: "Given labels", exact: true }).isVisible());
   assert.deepEqual(complaints, []);
   await page.context().close();
 });
@@ -168,10 +168,10 @@ test("the choice of samples can be drawn against participations", async () => {
   const { page } = await open(browser, full());
   const selection = section(page, "selection");
   await selection.getByRole("button", { name: "Participations" }).click();
-  await chart(page, "Precision: right labels").focus();
+  await chart(page, "Label precision (right labels").focus();
   await page.keyboard.press("End");
   assert.match(
-    await page.locator("figure", { hasText: "Precision: right labels" }).locator("[aria-live]").textContent(),
+    await page.locator("figure", { hasText: "Label precision (right labels" }).locator("[aria-live]").textContent(),
     /^100 participations, fedcorr/,
   );
   await page.context().close();

@@ -53,6 +53,20 @@ async function usePage(page) {
   assert.equal(await curves(page, rounds), String(methods));
   assert.match(await page.locator(".facts").textContent(), /\d+ clients · .*[2-9] seeds/);
 
+  for (const loss of ["Training loss against rounds", "Test loss against rounds"]) {
+    assert.equal(await curves(page, loss), String(methods));
+  }
+  const settings = section(page, "experiment");
+  assert.ok(await settings.locator("dt", { hasText: /^train\.epochs$/ }).isVisible(), "not at its default");
+  assert.equal(await settings.locator("dt", { hasText: /^train\.momentum$/ }).count(), 0);
+  await settings.getByRole("button", { name: "All settings" }).click();
+  assert.ok(await settings.locator("dt", { hasText: /^train\.momentum$/ }).isVisible());
+  const [saved] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Save as CSV: Training loss against rounds" }).click(),
+  ]);
+  assert.equal(saved.suggestedFilename(), "train-loss-rounds.csv");
+
   await section(page, "partition").locator("svg[role=img] path").first().waitFor({ state: "attached" });
   const noise = section(page, "clients").locator("svg path.wrong");
   assert.match((await noise.getAttribute("d")) ?? "", /^M/, "no client has wrong labels");

@@ -45,8 +45,8 @@ function underWay() {
 test("a run that is not finished is in no mean, and its method is not the best", async () => {
   const { page, complaints } = await open(browser, underWay());
   const rows = await results(page);
-  assert.equal(rows.fedcorr.Last, "90.0 ± 0.0");
-  assert.equal(rows.fedcorr.Best, "90.0 ± 0.0");
+  assert.equal(rows.fedcorr.Last, "90.00 ± 0.00");
+  assert.equal(rows.fedcorr.Best, "90.00 ± 0.00");
   assert.equal(rows.fedcorr["Runs done"], "2 of 3");
   assert.equal(rows.fedcorr.bold, 0);
   assert.equal(rows.fedavg.bold, 3);
@@ -62,7 +62,7 @@ test("a run that is not finished is in no mean, and its method is not the best",
 test("one method alone is not the best of anything", async () => {
   const { page } = await open(browser, sample({ methods: ["fedavg", "oracle"], columns: ["IID"] }));
   const rows = await results(page);
-  assert.equal(rows.fedavg.bold + rows.oracle.bold, 0);
+  assert.equal(rows.fedavg.bold + rows["oracle (uses ground truth)"].bold, 0);
   await page.context().close();
 });
 
@@ -80,16 +80,60 @@ test("what has no value is a dash: last10 without its rounds, the recall of no n
   for (const run of report.runs) {
     run.history.accuracy[15] = null;
     if (run.summary.detection) {
-      run.summary.detection.recall = null;
+      run.summary.detection.flag_recall = null;
     }
   }
   const { page, complaints } = await open(browser, report);
   const rows = await results(page);
   assert.equal(rows.fedcorr["Last ten rounds"], "–");
   assert.equal(rows.fedcorr["Flag recall"], "–");
-  assert.equal(rows.fedcorr["Flag precision"], "100.0 ± 0.0");
-  assert.equal(rows.fedcorr["Detection accuracy"], "85.0 ± 0.0");
+  assert.equal(rows.fedcorr["Flag precision"], "100.00 ± 0.00");
+  assert.equal(rows.fedcorr["Flag accuracy"], "85.00 ± 0.00");
   assert.match(rows.fedcorr.Last, /±/);
   assert.deepEqual(complaints, []);
   await page.context().close();
+});
+
+test("runs of an older version have other names for what became of flags", async () => {
+  const report = sample({ methods: ["fedavg", "fedcorr"], columns: ["IID"] });
+  for (const { summary } of report.runs) {
+    if (summary.detection) {
+      summary.detection = { flagged: 3, precision: 0.25, recall: null, accuracy: 0.5 };
+    }
+  }
+  const { page } = await open(browser, report);
+  const { fedcorr } = await results(page);
+  assert.equal(fedcorr["Flag precision"], "25.00 ± 0.00");
+  assert.equal(fedcorr["Flag recall"], "–");
+  assert.equal(fedcorr["Flag accuracy"], "50.00 ± 0.00");
+  await page.context().close();
+});
+
+test("every accuracy is a percentage with two decimals, and one thing has one name", async () => {
+  const { page } = await open(browser, sample({ methods: ["fedavg", "fedcorr"], columns: ["IID"], seeds: [1] }));
+  const { fedavg } = await results(page);
+  const runs = page.getByRole("region", { name: "Runs", exact: true });
+  const cells = await runs.locator("tbody tr").first().locator("td").allTextContents();
+  assert.match(fedavg.Last, /^\d\d\.\d\d$/);
+  assert.equal(cells[5], fedavg.Best);
+  assert.equal(cells[6], fedavg.Last);
+  await page.locator("figure", { hasText: "Test accuracy against rounds" }).locator(".chart").focus();
+  await page.keyboard.press("End");
+  const readout = page.locator("figure", { hasText: "Test accuracy against rounds" }).locator(".readout");
+  assert.ok((await readout.textContent()).includes(fedavg.Last), await readout.textContent());
+  const text = await page.locator("main").innerText();
+  assert.doesNotMatch(text, /last10|seconds|detection/i);
+  assert.match(text, /Wall time/);
+  await page.context().close();
+});
+
+test("a method that is told the truth says so where it stands, and the page what that means", async () => {
+  const { page } = await open(browser, sample({ methods: ["fedavg", "oracle"], columns: ["IID"] }));
+  assert.deepEqual(Object.keys(await results(page)), ["fedavg", "oracle (uses ground truth)"]);
+  assert.match(await section(page, "results").innerText(), /\(uses ground truth\): the method is told the truth/);
+  assert.ok(await section(page, "cost").getByText("oracle (uses ground truth)").isVisible());
+  await page.context().close();
+  const { page: plain } = await open(browser, sample({ methods: ["fedavg"], columns: ["IID"] }));
+  assert.doesNotMatch(await plain.locator("main").innerText(), /uses ground truth/);
+  await plain.context().close();
 });

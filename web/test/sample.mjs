@@ -48,6 +48,7 @@ function partition(seed, clients, classes, random) {
 function run({ row, column, seed, rounds, clients, classes, random }, partition) {
   const list = Array.from({ length: rounds }, (_, i) => i + 1);
   const top = 0.6 + 0.3 * random();
+  const little = generator(); // a little, apart from the draws of everything else
   const square = (right) =>
     Array.from({ length: classes }, (_, i) =>
       Array.from({ length: classes }, (__, j) => (i === j ? right : 5)),
@@ -62,10 +63,18 @@ function run({ row, column, seed, rounds, clients, classes, random }, partition)
     status: "finished",
     partition,
     planned_rounds: rounds,
-    experiment: { name: "sample", seed, method: { name: row }, train: { lr: 0.1 } },
+    experiment: {
+      name: "sample",
+      seed,
+      method: { name: row, ...(row === "fedcorr" && { iterations: 3, mixup: 1 }) },
+      train: { lr: 0.1, momentum: 0.5 },
+    },
+    changed: ["name", "seed", "method.name", "train.lr", ...(row === "fedcorr" ? ["method.iterations"] : [])],
     history: {
       round: list,
       accuracy: list.map((i) => top * (1 - Math.exp(-i / 8)) + 0.02 * random()),
+      loss: list.map((i) => (i % 2 === 0 ? 2.3 * Math.exp(-i / 10) + 0.05 * little() : null)),
+      train_loss: list.map((i) => 2 * Math.exp(-i / 6) + 0.05 * little()),
       participations: list.map((i) => i * 5),
       bytes: list.map((i) => i * 1e6),
       seconds: list.map((i) => i * 1.5),
@@ -84,7 +93,7 @@ function run({ row, column, seed, rounds, clients, classes, random }, partition)
       model_hash: "0123456789abcdef",
       device: "cpu",
       uses_ground_truth: row === "oracle" || undefined,
-      detection: row === "fedcorr" ? { flagged: 3, precision: 1, recall: 0.5, accuracy: 0.85 } : undefined,
+      detection: row === "fedcorr" ? { flagged: 3, flag_precision: 1, flag_recall: 0.5, flag_accuracy: 0.85 } : undefined,
     },
     findings:
       row === "fedcorr"

@@ -90,11 +90,18 @@ test("a histogram counts every value once, also when all are equal", () => {
   assert.deepEqual(stats.histogram([[3, 3]], 4).counts, [[2, 0, 0, 0]]);
 });
 
+test("there may be more clients than a function takes arguments", () => {
+  const values = Array.from({ length: 1_000_000 }, (_, i) => i);
+  assert.equal(data.most(values), 999_999);
+  assert.equal(data.least(values), 0);
+  assert.deepEqual(stats.histogram([values], 2).counts, [[500_000, 500_000]]);
+});
+
 test("numbers are printed for people", () => {
   assert.equal(format.bytes(462_600), "463 kB");
   assert.equal(format.bytes(1_250_000), "1.3 MB");
   assert.equal(format.seconds(65), "1 min 05 s");
-  assert.equal(format.percentSpread({ mean: 0.5, deviation: 0.012, count: 3 }), "50.0 ± 1.2");
+  assert.equal(format.percentSpread({ mean: 0.5, deviation: 0.012, count: 3 }), "50.00 ± 1.20");
   assert.equal(format.percentSpread(undefined), "–");
 });
 

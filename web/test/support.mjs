@@ -18,7 +18,7 @@ export const launch = () =>
 async function blank(browser, options) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(5000);
+  page.setDefaultTimeout(20_000); // a busy machine takes its time
   const complaints = [];
   const requests = [];
   page.on("console", (message) => {
@@ -40,8 +40,8 @@ export async function open(browser, data, options = {}) {
 }
 
 // The page at an address, once it is drawn.
-export async function visit(browser, address) {
-  const opened = await blank(browser, {});
+export async function visit(browser, address, options = {}) {
+  const opened = await blank(browser, options);
   await opened.page.goto(address);
   await opened.page.waitForSelector(".chart[data-drawn]");
   return opened;

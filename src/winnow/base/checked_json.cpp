@@ -99,6 +99,13 @@ std::int64_t CheckedJson::whole(std::int64_t low, std::int64_t high) const {
   return value;
 }
 
+std::uint64_t CheckedJson::seed() const {
+  if (!json_->is_number_unsigned()) {
+    refuse("a whole number from 0");
+  }
+  return json_->get<std::uint64_t>();
+}
+
 bool CheckedJson::truth() const {
   if (!json_->is_boolean()) {
     refuse("true or false");

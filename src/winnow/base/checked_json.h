@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "winnow/base/params.h"
+#include "winnow/base/json.h"
 
 namespace winnow {
 
@@ -35,6 +35,7 @@ class CheckedJson {
                 double high = std::numeric_limits<double>::max()) const;
   std::int64_t whole(std::int64_t low, std::int64_t high) const;
   std::int64_t count() const { return whole(0, kMost); }
+  std::uint64_t seed() const;  // any of 64 bits
   bool truth() const;
   std::string text() const;
 

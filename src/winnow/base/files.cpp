@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -40,7 +41,7 @@ constexpr std::size_t kRandomDigits = 16;
 std::string random_digits() {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) {
-    throw Error(ErrorKind::run, "the system gives no random numbers");
+    throw Error(ErrorKind::run, "the system provides no random numbers");
   }
   return fmt::format("{:016x}", number);
 }
@@ -66,6 +67,43 @@ class Descriptor {
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
   throw Error(ErrorKind::data, fmt::format("cannot read {}: {}", path.string(), why));
 }
+
+// A regular file to read from.
+class OpenedFile {
+ public:
+  // Opening a pipe without O_NONBLOCK waits for somebody to write into it.
+  explicit OpenedFile(const std::filesystem::path& path)
+      : path_(path), file_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)) {
+    struct stat status {};
+    if (file_.number() < 0 || ::fstat(file_.number(), &status) != 0) {
+      refuse(path, errno == ENOENT || errno == ENOTDIR ? "no such file" : std::strerror(errno));
+    }
+    if (!S_ISREG(status.st_mode)) {
+      refuse(path, "it is not a regular file");
+    }
+    size_ = static_cast<std::size_t>(status.st_size);
+  }
+
+  std::size_t size() const { return size_; }
+
+  // How many bytes were read; 0 at the end of the file.
+  std::size_t read(char* target, std::size_t most) const {
+    for (;;) {
+      const ssize_t got = ::read(file_.number(), target, most);
+      if (got >= 0) {
+        return static_cast<std::size_t>(got);
+      }
+      if (errno != EINTR) {
+        refuse(path_, std::strerror(errno));
+      }
+    }
+  }
+
+ private:
+  const std::filesystem::path& path_;
+  Descriptor file_;
+  std::size_t size_ = 0;
+};
 
 // Writes all bytes or returns errno.
 int write_all(int descriptor, std::string_view bytes) {
@@ -93,35 +131,38 @@ void sync_directory(const std::filesystem::path& directory) {
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path, std::uintmax_t limit) {
-  // Opening a pipe without O_NONBLOCK waits for somebody to write into it.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-  struct stat status {};
-  if (file.number() < 0 || ::fstat(file.number(), &status) != 0) {
-    refuse(path, errno == ENOENT || errno == ENOTDIR ? "no such file" : std::strerror(errno));
-  }
-  if (!S_ISREG(status.st_mode)) {
-    refuse(path, "it is not a regular file");
-  }
-  const auto size = static_cast<std::size_t>(status.st_size);
+  const OpenedFile file(path);
+  const std::size_t size = file.size();
   if (limit > 0 && size > limit) {
     refuse(path, fmt::format("it has {} bytes, more than the {} allowed", size, limit));
   }
   std::string content(size, '\0');
   std::size_t present = 0;
   while (present < size) {
-    const ssize_t got = ::read(file.number(), content.data() + present, size - present);
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got < 0) {
-      refuse(path, std::strerror(errno));
-    }
+    const std::size_t got = file.read(content.data() + present, size - present);
     if (got == 0) {
       refuse(path, fmt::format("it ended after {} of {} bytes", present, size));
     }
-    present += static_cast<std::size_t>(got);
+    present += got;
   }
   return content;
+}
+
+std::string read_first_line(const std::filesystem::path& path) {
+  constexpr std::size_t kLongest = 1 << 20;
+  const OpenedFile file(path);
+  std::string line;
+  std::array<char, 4096> buffer{};
+  while (line.size() < kLongest) {
+    const std::size_t got = file.read(buffer.data(), buffer.size());
+    const std::string_view piece(buffer.data(), got);
+    const std::size_t end = piece.find('\n');
+    line += piece.substr(0, end);
+    if (got == 0 || end != std::string_view::npos) {
+      break;
+    }
+  }
+  return line;
 }
 
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {

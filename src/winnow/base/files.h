@@ -12,6 +12,9 @@ namespace winnow {
 // pipe, a device, a folder) is refused without waiting for it. A limit of 0 bytes is none.
 std::string read_file(const std::filesystem::path& path, std::uintmax_t limit = 0);
 
+// The file up to its first end of line, without it; at most its first MiB. Throws as read_file().
+std::string read_first_line(const std::filesystem::path& path);
+
 // Writes beside the target, flushes to the disk, then renames over it; a crash at any instant
 // leaves either the old file or the new one. A symbolic link at `path` is replaced, not followed.
 // Throws Error(kind run) (a full disk, say) and leaves nothing behind.

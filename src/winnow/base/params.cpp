@@ -37,7 +37,7 @@ std::string number_text(double value) {
 }  // namespace
 
 Param::Param(std::string name, Target target, std::string help)
-    : name_(std::move(name)), target_(target), help_(std::move(help)) {
+    : name_(std::move(name)), target_(std::move(target)), help_(std::move(help)) {
   const auto* choice = std::get_if<Choice*>(&target_);
   default_ = choice != nullptr ? Json((*choice)->name()) : value();
 }
@@ -70,6 +70,7 @@ std::string Param::type() const {
                         [](const std::uint64_t*) { return "whole number"; },
                         [](const bool*) { return "true or false"; },
                         [](const std::string*) { return "text"; },
+                        [](const NamedValue&) { return "text"; },
                         [](const std::vector<double>*) { return "list of numbers"; },
                         [](const std::vector<std::int64_t>*) { return "list of whole numbers"; },
                         [](const std::vector<std::string>*) { return "list of texts"; },
@@ -104,6 +105,7 @@ std::string Param::range_text() const {
 Json Param::value() const {
   return std::visit(Overloaded{
                         [](const Choice* target) { return target->value(); },
+                        [](const NamedValue& target) { return Json(target.name()); },
                         [](const auto* target) { return Json(*target); },
                     },
                     target_);
@@ -143,6 +145,16 @@ void Param::set(const Json& value, std::string_view where) {
     check_range(element.get<double>(), value, where);
     return element.get<std::int64_t>();
   };
+  const auto text = [&] {
+    if (!value.is_string()) {
+      reject(value, where, "a text in quotes");
+    }
+    auto read = value.get<std::string>();
+    if (!choices_.empty() && !std::ranges::count(choices_, read)) {
+      reject(value, where, "one of " + join(choices_, ", "));
+    }
+    return read;
+  };
   std::visit(Overloaded{
                  [&](double* target) { *target = number(value); },
                  [&](std::int64_t* target) { *target = whole(value); },
@@ -158,16 +170,8 @@ void Param::set(const Json& value, std::string_view where) {
                    }
                    *target = value.get<bool>();
                  },
-                 [&](std::string* target) {
-                   if (!value.is_string()) {
-                     reject(value, where, "a text in quotes");
-                   }
-                   const auto text = value.get<std::string>();
-                   if (!choices_.empty() && !std::ranges::count(choices_, text)) {
-                     reject(value, where, "one of " + join(choices_, ", "));
-                   }
-                   *target = text;
-                 },
+                 [&](std::string* target) { *target = text(); },
+                 [&](const NamedValue& target) { target.set(text()); },
                  [&](std::vector<double>* target) {
                    if (!value.is_array()) {
                      reject(value, where, "a list of numbers");
@@ -197,6 +201,14 @@ void Param::set(const Json& value, std::string_view where) {
              },
              target_);
 }
+
+UnknownKey::UnknownKey(std::string_view table, std::string_view key,
+                       const std::vector<std::string>& known)
+    : Error(ErrorKind::experiment,
+            fmt::format("unknown key '{}{}{}'", table, table.empty() ? "" : ".", key),
+            suggestion(key, known)),
+      table_(table),
+      key_(key) {}
 
 Param& Params::add(std::string name, double& target, std::string help) {
   return params_.emplace_back(Param(std::move(name), &target, std::move(help)));
@@ -228,6 +240,12 @@ Param& Params::add(std::string name, Choice& target, std::string help) {
   return params_.emplace_back(Param(std::move(name), &target, std::move(help)));
 }
 
+Param& Params::add_named(std::string name, NamedValue target, std::vector<std::string> names,
+                         std::string help) {
+  return params_.emplace_back(Param(std::move(name), std::move(target), std::move(help)))
+      .choices(std::move(names));
+}
+
 Param* Params::find(std::string_view name) {
   const auto found = std::ranges::find(params_, name, &Param::name);
   return found == params_.end() ? nullptr : &*found;
@@ -235,7 +253,8 @@ Param* Params::find(std::string_view name) {
 
 void Params::read(const Json& table, std::string_view where, std::vector<std::string> also) {
   if (!table.is_object()) {
-    throw Error(ErrorKind::experiment, fmt::format("{}: expected a table", where));
+    throw Error(ErrorKind::experiment, fmt::format("{}: expected a table", where),
+                fmt::format("write [{}] on a line of its own and the keys below it", where));
   }
   for (const auto& [key, value] : table.items()) {
     if (Param* param = find(key)) {
@@ -247,10 +266,7 @@ void Params::read(const Json& table, std::string_view where, std::vector<std::st
     }
     std::vector<std::string> known = also;
     std::ranges::transform(params_, std::back_inserter(known), &Param::name);
-    throw Error(
-        ErrorKind::experiment,
-        fmt::format("unknown key '{}'", where.empty() ? key : fmt::format("{}.{}", where, key)),
-        suggestion(key, known));
+    throw UnknownKey(where, key, known);
   }
 }
 

@@ -3,12 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "winnow/base/error.h"
 #include "winnow/base/json.h"
 
 namespace winnow {
@@ -23,6 +27,15 @@ class Choice {
   virtual std::vector<std::string> names() const = 0;  // what may be chosen
   // Throws Error(kind experiment) naming `key`, the whole key of the parameter.
   virtual void set(const Json& value, const std::string& key) = 0;
+};
+
+template <typename T>
+concept Enumeration = std::is_enum_v<T>;
+
+// A value of an enumeration by its names.
+struct NamedValue {
+  std::function<std::string()> name;
+  std::function<void(const std::string& name)> set;  // one of the names
 };
 
 // One declared parameter. The value held by the target when it is declared is the default.
@@ -49,7 +62,7 @@ class Param {
   friend class Params;
   using Target = std::variant<double*, std::int64_t*, std::uint64_t*, bool*, std::string*,
                               std::vector<double>*, std::vector<std::int64_t>*,
-                              std::vector<std::string>*, Choice*>;
+                              std::vector<std::string>*, Choice*, NamedValue>;
   Param(std::string name, Target target, std::string help);
   std::string full_name(std::string_view where) const;
   [[noreturn]] void reject(const Json& value, std::string_view where,
@@ -67,6 +80,19 @@ class Param {
   std::vector<std::string> choices_;
 };
 
+// A table has a key that nobody declared: for who knows more keys than those of the table.
+class UnknownKey : public Error {
+ public:
+  UnknownKey(std::string_view table, std::string_view key, const std::vector<std::string>& known);
+
+  const std::string& table() const { return table_; }
+  const std::string& key() const { return key_; }
+
+ private:
+  std::string table_;
+  std::string key_;
+};
+
 // The parameters of one table of an experiment. Targets must outlive it.
 class Params {
  public:
@@ -79,8 +105,14 @@ class Params {
   Param& add(std::string name, std::vector<std::int64_t>& target, std::string help);
   Param& add(std::string name, std::vector<std::string>& target, std::string help);
   Param& add(std::string name, Choice& target, std::string help);
+  // A value of an enumeration, which experiments know by these names:
+  // add("fuse", fuse_, {{"kept", Fuse::kept}, {"all", Fuse::all}}, "...").
+  template <Enumeration Enum>
+  Param& add(std::string name, Enum& target,
+             const std::vector<std::pair<std::string, std::type_identity_t<Enum>>>& names,
+             std::string help);
 
-  // Sets every parameter named in `table`; a key that is not declared is an error with a
+  // Sets every parameter named in `table`; a key that is not declared is an UnknownKey with a
   // suggestion. `where` is the table's name in messages; keys in `also` belong to somebody else and
   // are skipped.
   void read(const Json& table, std::string_view where, std::vector<std::string> also = {});
@@ -89,7 +121,37 @@ class Params {
   Param* find(std::string_view name);
 
  private:
+  Param& add_named(std::string name, NamedValue target, std::vector<std::string> names,
+                   std::string help);
+
   std::vector<Param> params_;
 };
+
+template <Enumeration Enum>
+Param& Params::add(std::string name, Enum& target,
+                   const std::vector<std::pair<std::string, std::type_identity_t<Enum>>>& names,
+                   std::string help) {
+  NamedValue value;
+  value.name = [&target, names] {
+    for (const auto& [known, each] : names) {
+      if (each == target) {
+        return known;
+      }
+    }
+    return std::string();
+  };
+  value.set = [&target, names](const std::string& wanted) {
+    for (const auto& [known, each] : names) {
+      if (known == wanted) {
+        target = each;
+      }
+    }
+  };
+  std::vector<std::string> known;
+  for (const auto& entry : names) {
+    known.push_back(entry.first);
+  }
+  return add_named(std::move(name), std::move(value), std::move(known), std::move(help));
+}
 
 }  // namespace winnow

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 namespace winnow {
@@ -27,26 +28,67 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-}  // namespace
+// Without what people write differently: "Fashion_MNIST" and "fashion-mnist" are the same.
+std::string folded(std::string_view word) {
+  std::string text;
+  for (const char c : word) {
+    if (c != '-' && c != '_' && c != ' ') {
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return text;
+}
 
-std::string nearest(std::string_view word, std::span<const std::string> known) {
+// The shortest known word that holds this one: "precision" may be meant for "flag_precision".
+std::string nearest_holding(const std::string& word, std::span<const std::string> known) {
+  constexpr std::size_t kTelling = 4;  // letters; fewer occur in many words
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : known) {
-    const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
+    if (word.size() >= kTelling && folded(candidate).find(word) != std::string::npos &&
+        (best.empty() || candidate.size() < best.size())) {
       best = candidate;
     }
   }
   return best;
 }
 
-std::string suggestion(std::string_view word, std::span<const std::string> known) {
+}  // namespace
+
+std::string nearest(std::string_view word, std::span<const std::string> known) {
+  const std::string meant = folded(word);
+  if (meant.empty()) {
+    return {};
+  }
+  std::string best;
+  // A word of one or two letters that differs in all of them is another word.
+  std::size_t best_distance =
+      std::min(std::max<std::size_t>(2, meant.size() / 3) + 1, meant.size());
+  for (const std::string& candidate : known) {
+    const std::size_t distance = edit_distance(meant, folded(candidate));
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best.empty() ? nearest_holding(meant, known) : best;
+}
+
+std::string suggestion(std::string_view word, std::span<const std::string> known,
+                       std::string_view listed_by) {
+  constexpr std::size_t kFew = 12;
   if (const std::string near = nearest(word, known); !near.empty()) {
     return fmt::format("did you mean '{}'?", near);
   }
+  if (!listed_by.empty() && known.size() > kFew) {
+    return fmt::format("'{}' shows them all", listed_by);
+  }
   return known.empty() ? std::string() : "known: " + join(known, ", ");
+}
+
+std::string meant(std::string_view word, std::span<const Synonym> synonyms) {
+  const auto found = std::ranges::find(synonyms, folded(word),
+                                       [](const Synonym& synonym) { return folded(synonym.word); });
+  return found == synonyms.end() ? std::string(word) : found->name;
 }
 
 std::string join(std::span<const std::string> words, std::string_view separator) {
@@ -72,6 +114,10 @@ std::string_view trim(std::string_view text) {
     return {};
   }
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+std::string percent_text(double share) {
+  return fmt::format("{:.2f}%", 100.0 * share);
 }
 
 std::string human_bytes(double bytes) {

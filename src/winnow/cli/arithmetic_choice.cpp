@@ -10,6 +10,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
 #include "winnow/cli/console.h"
+#include "winnow/cli/engine_choice.h"
 #include "winnow/engine/fingerprint.h"
 #include "winnow/run/runner.h"
 
@@ -18,8 +19,9 @@ namespace {
 
 // The others only read files; starting LibTorch twice would be a waste.
 bool computes(const std::string& command) {
-  constexpr std::array<std::string_view, 7> kCommands{"run",     "resume",    "verify", "sweep",
-                                                      "inspect", "aggregate", "bench"};
+  constexpr std::array<std::string_view, 11> kCommands{"run",     "resume", "verify",    "sweep",
+                                                       "inspect", "deal",   "aggregate", "bench",
+                                                       "serve",   "join",   "swarm"};
   return std::ranges::count(kCommands, command) > 0;
 }
 
@@ -41,7 +43,7 @@ void add_arithmetic_option(CLI::App& app, Program& program) {
   const auto add_to = [&program](CLI::App& command) {
     command
         .add_option("--arithmetic", program.arithmetic,
-                    "kernels of the CPU: native (the best it has), avx512, avx2 or baseline")
+                    "CPU kernels: native (the best this CPU has), avx512, avx2 or baseline")
         ->type_name("NAME")
         ->expected(1);
   };
@@ -50,6 +52,7 @@ void add_arithmetic_option(CLI::App& app, Program& program) {
     add_to(*command);
   }
   app.parse_complete_callback([&app, &program] {
+    find_engine(app.get_subcommands().front()->get_name(), program);
     const Arithmetic wanted =
         program.arithmetic.empty() ? default_arithmetic() : parse_arithmetic(program.arithmetic);
     if (computes(app.get_subcommands().front()->get_name())) {

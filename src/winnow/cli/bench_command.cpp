@@ -7,12 +7,13 @@
 #include <chrono>
 #include <thread>
 
+#include "winnow/base/child.h"
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/text.h"
-#include "winnow/cli/child.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
+#include "winnow/cli/engine_choice.h"
 #include "winnow/run/bench.h"
 
 namespace winnow {
@@ -96,7 +97,7 @@ PeerResult read_peer(const std::string& printed, int code, const std::string& py
 
 PeerResult run_peer(const BenchFlags& flags, const BenchJob& job, const BenchResult& ours) {
   if (!fs::exists(flags.peer)) {
-    return {{}, fmt::format("{} is not there; --peer PATH says where it lies", flags.peer)};
+    return {{}, fmt::format("{} does not exist; name it with --peer PATH", flags.peer)};
   }
   const fs::path log = fs::temp_directory_path() / fmt::format("winnow_bench_{}.log", ::getpid());
   const pid_t child = start_program(flags.python, peer_arguments(flags, job, ours), log);
@@ -166,6 +167,8 @@ Json to_json(const Row& row) {
               {"arithmetic", ours.arithmetic},
               {"fingerprint", ours.fingerprint},
               {"lanes", ours.lanes},
+              {"ranks", ours.ranks},
+              {"bytes_received", ours.bytes_received},
               {"libtorch", TORCH_VERSION},
               {"rounds", ours.rounds},
               {"client_steps", ours.client_steps},
@@ -231,9 +234,12 @@ void print_notes(const std::vector<Row>& rows) {
   }
 }
 
-void bench(const BenchFlags& flags) {
+void bench(BenchFlags& flags, Program& program) {
   if (flags.list) {
     print_list(flags.json);
+    return;
+  }
+  if (!leads(program, flags.runtime.runtime, nullptr)) {
     return;
   }
   const std::vector<Row> rows = measure(flags);
@@ -249,29 +255,30 @@ void bench(const BenchFlags& flags) {
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, Program& /*program*/) {
+void add_bench_command(CLI::App& app, Program& program) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command =
       app.add_subcommand("bench", "measure the speed of training beside a plain PyTorch loop");
-  command->add_option("--job", flags->jobs, "what to measure; may be given more than once")
+  command->add_option("--job", flags->jobs, "job to measure; may be given more than once")
       ->type_name("NAME")
       ->allow_extra_args(false)
       ->capture_default_str();
   command->add_flag("--list", flags->list, "list the jobs and measure nothing");
   command
       ->add_option("--seconds", flags->seconds,
-                   "whole rounds are measured for this long, after one to warm up")
+                   "measure whole rounds for this long, after one to warm up")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
-  command->add_option("--peer", flags->peer, "the PyTorch loop")
+  command->add_option("--peer", flags->peer, "script with the PyTorch loop to compare with")
       ->type_name("PATH")
       ->capture_default_str();
-  command->add_option("--python", flags->python, "what runs it")
+  command->add_option("--python", flags->python, "Python interpreter for that script")
+      ->type_name("PROGRAM")
       ->take_last()
       ->capture_default_str();
   command
       ->add_option("--peer-arg", flags->peer_arguments,
-                   "hand this to the peer, e.g. --peer-arg=--threads=2")
+                   "pass this on to that script, e.g. --peer-arg=--threads=2")
       ->type_name("TEXT")
       ->allow_extra_args(false);
   command->add_flag("--json", flags->json, "print as JSON");
@@ -280,7 +287,7 @@ void add_bench_command(CLI::App& app, Program& /*program*/) {
       "ratio: steps per second over the peer's. of peak: useful arithmetic over that of plain\n"
       "matrix products measured in the same run.\n"
       "Example:  winnow bench --job lenet5-b10 --job pfl --seconds 10");
-  command->callback([flags] { bench(*flags); });
+  command->callback([flags, &program] { bench(*flags, program); });
 }
 
 }  // namespace winnow

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <system_error>
 
 #include "winnow/base/build_info.h"
@@ -17,6 +19,9 @@
 #include "winnow/cli/arithmetic_choice.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
+#include "winnow/cli/engine_choice.h"
+#include "winnow/cli/far_commands.h"
+#include "winnow/cli/help_format.h"
 #include "winnow/cli/signals.h"
 
 namespace winnow {
@@ -88,17 +93,31 @@ void check_output() {
   }
 }
 
+// The number that the whole text is.
+template <typename Number>
+std::optional<Number> number_in(const std::string& text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && rest == end ? std::optional(value) : std::nullopt;
+}
+
 }  // namespace
 
 void RuntimeFlags::add_to(CLI::App& command) {
   command
-      .add_option("--lanes", runtime.lanes,
-                  "trainers working side by side (default: one per core; measured on a GPU)")
+      .add_option(
+          "--lanes", runtime.lanes,
+          "trainers that work in parallel (default: one per core; on a GPU, found by measuring)")
       ->check(CLI::Range(1, 1024));
-  command.add_option("--precision", runtime.precision, "on a GPU: fp32, tf32, bf16 or auto (tf32)");
+  command.add_option("--precision", runtime.precision, "on a GPU: fp32, tf32, bf16 or auto (tf32)")
+      ->type_name("NAME");
   command.add_option("--device", runtime.device, "cpu, cuda, cuda:N or auto")
+      ->type_name("NAME")
       ->capture_default_str();
-  command.add_flag("-q,--quiet", quiet, "no progress");
+  command.add_flag("--wire", runtime.wire,
+                   "encode every message as bytes and decode it again, as a network would");
+  command.add_flag("-q,--quiet", quiet, "show no progress, only the result");
 }
 
 void RuntimeFlags::add_trust_to(CLI::App& command) {
@@ -113,7 +132,25 @@ void OverrideFlags::add_to(CLI::App& command) {
   command.add_option("--seed", seed, "the same as --set seed=N")
       ->type_name("N")
       ->expected(1)
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
+}
+
+CLI::Validator at_least(std::int64_t least) {
+  return {[least](const std::string& text) {
+            const auto value = number_in<std::int64_t>(text);
+            return value && *value >= least
+                       ? ""
+                       : fmt::format("expected a whole number, {} or more, not {}", least, text);
+          },
+          ""};
+}
+
+CLI::Validator above_zero() {
+  return {[](const std::string& text) {
+            const auto value = number_in<double>(text);
+            return value && *value > 0 ? "" : fmt::format("expected more than 0, not {}", text);
+          },
+          ""};
 }
 
 std::vector<Override> OverrideFlags::overrides() const {
@@ -127,19 +164,23 @@ std::vector<Override> OverrideFlags::overrides() const {
   return all;
 }
 
-int run_program(int argc, const char* const* argv, const Registry& registry) {
+int run_program(int argc, const char* const* argv, const Registry& registry, const Engines& engines,
+                const Commands& commands) {
   keep_standard_streams();
   fail_instead_of_dying();
   keep_freed_memory();
   CLI::App app("Federated learning that survives noisy clients.", "winnow");
-  app.set_version_flag("--version", version_text);
+  app.formatter(std::make_shared<HelpFormat>());
+  app.set_help_flag("-h,--help", "print this help and exit");
+  app.set_version_flag("--version", version_text, "print the version and exit");
   app.require_subcommand(1);
-  app.set_help_all_flag("--help-all", "help of all commands");
+  app.set_help_all_flag("--help-all", "print the help of all commands and exit");
   app.footer(
       "Start here:  winnow run experiments/synthetic.toml\n"
-      "Exit codes:  0 done · 2 usage · 3 experiment · 4 data · 5 run · 6 peer · 7 verify found a "
-      "difference · 8 a run of a sweep failed · 70 internal · 130 interrupted");
-  Program program{registry, argv};
+      "Exit codes:  0 done · 2 usage · 3 experiment · 4 data · 5 run · 6 peer\n"
+      "             7 verify found a difference · 8 a run of a sweep failed\n"
+      "             9 a condition of audit --fail-on holds · 70 internal · 130 interrupted");
+  Program program{registry, engines, argv};
   add_run_command(app, program);
   add_resume_command(app, program);
   add_verify_command(app, program);
@@ -150,11 +191,23 @@ int run_program(int argc, const char* const* argv, const Registry& registry) {
   add_list_command(app, program);
   add_describe_command(app, program);
   add_inspect_command(app, program);
+  add_deal_command(app, program);
   add_aggregate_command(app, program);
+  add_audit_command(app, program);
   add_bench_command(app, program);
+  add_completion_command(app, program);
+  add_manual_command(app, program);
+  for (const auto& add : commands) {
+    add(app, program);
+  }
+  add_far_commands(app);
+  add_engine_option(app, program);
   add_arithmetic_option(app, program);
   try {
     check_command(app, argc, argv);
+    if (argc > 1 && is_far(argv[1], commands)) {
+      become_net_program(program);
+    }
     app.parse(argc, const_cast<char**>(argv));
     check_output();
   } catch (const CLI::CallForHelp& help) {

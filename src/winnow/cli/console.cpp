@@ -19,18 +19,6 @@ std::string wrapped(std::string_view text, const char* code, bool colour) {
   return colour ? fmt::format("\033[{}m{}\033[0m", code, text) : std::string(text);
 }
 
-// Breaks `text` at blanks so that no line is longer than `width`.
-std::vector<std::string> wrap(const std::string& text, std::size_t width) {
-  std::vector<std::string> lines(1);
-  for (const std::string& word : split(text, ' ')) {
-    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width) {
-      lines.emplace_back();
-    }
-    lines.back() += (lines.back().empty() ? "" : " ") + word;
-  }
-  return lines;
-}
-
 }  // namespace
 
 bool stdout_is_terminal() {
@@ -80,6 +68,17 @@ int terminal_width() {
   return 80;
 }
 
+std::vector<std::string> wrap_words(const std::string& text, std::size_t width) {
+  std::vector<std::string> lines(1);
+  for (const std::string& word : split(text, ' ')) {
+    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width) {
+      lines.emplace_back();
+    }
+    lines.back() += (lines.back().empty() ? "" : " ") + word;
+  }
+  return lines;
+}
+
 std::string columns(const std::vector<std::vector<std::string>>& rows, int width) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
@@ -100,7 +99,7 @@ std::string columns(const std::vector<std::vector<std::string>>& rows, int width
     for (std::size_t i = 0; i + 1 < row.size(); ++i) {
       line += fmt::format("{:<{}}  ", row[i], widths[i]);
     }
-    const auto parts = row.empty() ? std::vector<std::string>{} : wrap(row.back(), room);
+    const auto parts = row.empty() ? std::vector<std::string>{} : wrap_words(row.back(), room);
     for (std::size_t part = 0; part < parts.size(); ++part) {
       text += (part == 0 ? line : std::string(line.size(), ' ')) + parts[part] + "\n";
     }

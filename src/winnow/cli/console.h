@@ -27,6 +27,9 @@ void keep_standard_streams();
 
 int terminal_width();  // 80 when unknown
 
+// Breaks `text` at blanks so that no line is longer than `width`, unless a word is.
+std::vector<std::string> wrap_words(const std::string& text, std::size_t width);
+
 // Left-aligned columns with two spaces between them; the last one wraps at the terminal's width.
 std::string columns(const std::vector<std::vector<std::string>>& rows, int width);
 

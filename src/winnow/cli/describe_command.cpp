@@ -1,146 +1,48 @@
 // `winnow describe`: one thing by name, with every parameter it declares.
 #include <fmt/format.h>
 
-#include <optional>
+#include <algorithm>
+#include <tuple>
 
-#include "winnow/base/error.h"
 #include "winnow/base/text.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
-#include "winnow/data/catalog.h"
-#include "winnow/data/partition.h"
-#include "winnow/model/net.h"
-#include "winnow/model/script_net.h"
-#include "winnow/noise/distortion.h"
-#include "winnow/noise/noise.h"
+#include "winnow/experiment/description.h"
 
 namespace winnow {
 namespace {
 
-Json parameters(const Params& params) {
-  Json list = Json::array();
-  for (const Param& param : params.all()) {
-    list.push_back({{"name", param.name()},
-                    {"type", param.type()},
-                    {"default", param.default_value()},
-                    {"range", param.range_text()},
-                    {"help", param.help()},
-                    {"source", param.source()}});
-  }
-  return list;
+void print_wrapped(const std::string& text) {
+  fmt::print("{}", columns({{text}}, terminal_width()));
 }
 
-Json description(const std::string& kind, const std::string& name, const std::string& summary,
-                 const Params& params) {
-  return {{"kind", kind}, {"name", name}, {"summary", summary}, {"parameters", parameters(params)}};
-}
-
-// The tables of an experiment that are not chosen by name.
-std::optional<Json> describe_table(const std::string& name) {
-  Experiment experiment;
-  if (name == "experiment") {
-    return description("table", name, "the keys above all tables", declare_top_level(experiment));
+void print_place(const Json& json) {
+  if (json.at("there").get<bool>()) {
+    const auto place = json.at("place").get<std::string>();
+    fmt::print("it is there{}\n", place.empty() ? "" : ": " + place);
+    return;
   }
-  if (name == "data") {
-    return description("table", name, "which images and labels", declare(experiment.data));
-  }
-  if (name == "federation") {
-    return description("table", name, "how many clients, and who holds what (with partition)",
-                       declare(experiment.federation));
-  }
-  if (name == "validation") {
-    return description("table", name, "the server's own clean samples, for methods that use them",
-                       declare(experiment.validation));
-  }
-  if (name == "public") {
-    return description("table", name, "images that everybody has, for methods that use them",
-                       declare(experiment.public_images));
-  }
-  if (name == "model") {
-    return description("table", name, "which network", declare(experiment.model));
-  }
-  if (name == "train") {
-    return description("table", name, "how a client trains", declare(experiment.train));
-  }
-  return std::nullopt;
-}
-
-// Everything that has a name, with what is needed to describe it.
-std::vector<Json> find_all(const std::string& name, const Registry& registry,
-                           std::vector<std::string>& known) {
-  std::vector<Json> found;
-  const auto consider = [&](const std::string& candidate, const auto& describe) {
-    known.push_back(candidate);
-    if (candidate == name) {
-      found.push_back(describe());
-    }
-  };
-  for (const MethodInfo& info : registry.all()) {
-    consider(info.name, [&] {
-      const std::unique_ptr<Method> method = registry.make(info.name);
-      Params params;
-      method->declare(params);
-      Json json = description("method", info.name, info.summary, params);
-      if (method->needs_features()) {
-        json["needs"] = "needs a network with features and a head: docs/own-model.md";
-      }
-      return json;
-    });
-  }
-  for (const PartitionInfo& info : partitions()) {
-    consider(info.name, [&] {
-      PartitionOptions options = info.defaults;
-      Params params;
-      info.declare(params, options);
-      return description("partition", info.name, info.summary, params);
-    });
-  }
-  for (const NoiseInfo& info : noises()) {
-    consider(info.name, [&] {
-      Json json;
-      info.declared([&](const Params& params) {
-        json = description("noise", info.name, info.summary, params);
-      });
-      return json;
-    });
-  }
-  for (const NetInfo& info : zoo()) {
-    consider(info.name, [&] {
-      Json json = description("model", info.name, info.summary, {});
-      json["parameter_count"] = info.make(info.usual)->weights().layout()->parameters();
-      return json;
-    });
-  }
-  consider(kTorchScript,
-           [&] { return description("model", kTorchScript, kTorchScriptSummary, {}); });
-  for (const DataSetInfo& info : data_sets()) {
-    consider(info.name, [&] {
-      Json json = description("data set", info.name, info.summary, {});
-      json["how_to_get"] = info.how_to_get;
-      return json;
-    });
-  }
-  for (const DistortionInfo& info : distortions()) {
-    consider(info.name, [&] { return description("distortion", info.name, info.summary, {}); });
-  }
-  for (const char* table :
-       {"experiment", "data", "federation", "validation", "public", "model", "train"}) {
-    consider(table, [&] { return *describe_table(table); });
-  }
-  return found;
+  const auto looked = json.at("looked").get<std::vector<std::string>>();
+  print_wrapped("it is not here" + (looked.empty() ? "" : "; looked for " + join(looked, ", ")));
+  print_wrapped(json.at("how_to_get").get<std::string>());
 }
 
 void print_text(const Json& json) {
   fmt::print("{}\n", bold(fmt::format("{} ({})", json.at("name").get<std::string>(),
                                       json.at("kind").get<std::string>()),
                           use_colour()));
-  fmt::print("{}\n", json.at("summary").get<std::string>());
-  for (const char* extra : {"parameter_count", "how_to_get", "needs"}) {
-    if (json.contains(extra)) {
-      const Json& value = json.at(extra);
-      fmt::print("{}\n", value.is_string() ? value.get<std::string>()
-                                           : fmt::format("{} parameters", value.dump()));
-    }
+  print_wrapped(json.at("summary").get<std::string>());
+  if (json.contains("stands_for")) {
+    print_wrapped("another name for " + json.at("stands_for").get<std::string>());
+  }
+  if (json.contains("parameter_count")) {
+    fmt::print("{} parameters\n", json.at("parameter_count").dump());
+  }
+  if (json.contains("there")) {
+    print_place(json);
+  }
+  if (json.contains("needs")) {
+    fmt::print("{}\n", json.at("needs").get<std::string>());
   }
   std::vector<std::vector<std::string>> rows;
   for (const Json& param : json.at("parameters")) {
@@ -162,6 +64,65 @@ std::string cell(const std::string& text) {
   return join(split(text, '|'), "\\|");
 }
 
+std::string line_of(const Json& field) {
+  const auto range = field.at("range").get<std::string>();
+  return fmt::format("{} {}{}", field.at("name").get<std::string>(),
+                     field.at("type").get<std::string>(), range.empty() ? "" : ", " + range);
+}
+
+void print_exchanges(const Json& json) {
+  fmt::print("{}\n",
+             bold(fmt::format("{} (method)", json.at("name").get<std::string>()), use_colour()));
+  for (const Json& exchange : json.at("exchanges")) {
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& [message, bytes, fields] : {std::tuple("task", "task_bytes", "asks"),
+                                                 std::tuple("reply", "reply_bytes", "answers")}) {
+      rows.push_back({exchange.at(message).get<std::string>(),
+                      message == std::string("task") ? "to the client" : "to the server",
+                      exchange.at(bytes).get<std::string>() + " bytes"});
+      for (const Json& field : exchange.at(fields)) {
+        rows.push_back({"  " + field.at("name").get<std::string>(),
+                        line_of(field).substr(field.at("name").get<std::string>().size() + 1),
+                        field.at("tells").get<std::string>()});
+      }
+    }
+    fmt::print("{}", columns(rows, terminal_width()));
+  }
+  fmt::print("{}\n", json.at("letters").get<std::string>());
+}
+
+// The table of messages in the docs, and what leaves a client.
+void print_exchanges_markdown(const Json& json) {
+  fmt::print("| message | direction | fields | bytes |\n|---|---|---|---|\n");
+  std::vector<std::string> told;
+  for (const Json& exchange : json.at("exchanges")) {
+    for (const auto& [message, bytes, fields, direction] :
+         {std::tuple("task", "task_bytes", "asks", "to client"),
+          std::tuple("reply", "reply_bytes", "answers", "to server")}) {
+      std::vector<std::string> list;
+      for (const Json& field : exchange.at(fields)) {
+        const auto name = field.at("name").get<std::string>();
+        const auto type = field.at("type").get<std::string>();
+        list.push_back(name == type ? name : line_of(field));
+        if (message == std::string("reply")) {
+          const std::string line =
+              fmt::format("- `{}`: {}", name, field.at("tells").get<std::string>());
+          if (std::ranges::count(told, line) == 0) {
+            told.push_back(line);
+          }
+        }
+      }
+      fmt::print("| `{}` | {} | {} | {} |\n", exchange.at(message).get<std::string>(), direction,
+                 list.empty() ? "none" : cell(join(list, "; ")),
+                 exchange.at(bytes).get<std::string>());
+    }
+  }
+  if (!json.at("letters").get<std::string>().empty()) {
+    fmt::print("\n{}.\n", json.at("letters").get<std::string>());
+  }
+  fmt::print("\nWhat leaves a client, and what that tells:\n\n{}\n", join(told, "\n"));
+}
+
 void print_markdown(const Json& json) {
   fmt::print("| parameter | default | allowed | meaning |\n|---|---|---|---|\n");
   for (const Json& param : json.at("parameters")) {
@@ -179,31 +140,47 @@ void print_markdown(const Json& json) {
 
 void add_describe_command(CLI::App& app, Program& program) {
   struct Flags {
-    std::string name;
+    std::vector<std::string> names;
     bool json = false;
     bool markdown = false;
+    bool exchanges = false;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
-      "describe", "a method, model, data set, partition, noise, distortion or table by name");
-  command->add_option("NAME", flags->name, "one of the names that 'winnow list' shows")->required();
+      "describe",
+      "explain a method, model, data set, partition, noise, distortion or table of keys");
+  command->add_option("NAME", flags->names, "one or more of the names that 'winnow list' shows")
+      ->required();
   command->add_flag("--json", flags->json, "print as JSON");
-  command->add_flag("--markdown", flags->markdown, "print the parameter table of the docs");
-  command->footer("Example:  winnow describe fedprox");
+  command->add_flag("--markdown", flags->markdown,
+                    "print the parameter table of the docs; of several names each under its mark");
+  command->add_flag("--exchanges", flags->exchanges,
+                    "of a method: show its messages, and what each field reveals about a client");
+  command->footer(
+      "Messages are those of the method with its default parameters.\n"
+      "Example:  winnow describe fedprox");
   command->callback([flags, &program] {
-    std::vector<std::string> known;
-    const std::vector<Json> found = find_all(flags->name, program.registry, known);
-    if (found.empty()) {
-      throw Error(ErrorKind::usage, fmt::format("nothing is called '{}'", flags->name),
-                  suggestion(flags->name, known));
-    }
-    for (const Json& json : found) {
-      if (flags->json) {
-        fmt::print("{}\n", json.dump(2));
-      } else if (flags->markdown) {
-        print_markdown(json);
-      } else {
-        print_text(json);
+    for (const std::string& name : flags->names) {
+      const std::vector<Json> found = describe(name, program.registry);
+      if (flags->markdown && flags->names.size() > 1) {
+        fmt::print("<!-- {} {} -->\n", flags->exchanges ? "exchanges" : "parameters", name);
+      }
+      for (const Json& json : found) {
+        if (flags->exchanges && !json.contains("exchanges")) {
+          throw Error(ErrorKind::usage,
+                      fmt::format("--exchanges: '{}' is a {}, which sends no messages", name,
+                                  json.at("kind").get<std::string>()),
+                      "give the name of a method: winnow list methods");
+        }
+        if (flags->json) {
+          fmt::print("{}\n", (flags->exchanges ? json.at("exchanges") : json).dump(2));
+        } else if (flags->exchanges) {
+          flags->markdown ? print_exchanges_markdown(json) : print_exchanges(json);
+        } else if (flags->markdown) {
+          print_markdown(json);
+        } else {
+          print_text(json);
+        }
       }
     }
   });

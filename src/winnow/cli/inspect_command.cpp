@@ -9,10 +9,10 @@
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
 #include "winnow/data/catalog.h"
-#include "winnow/noise/distortion.h"
+#include "winnow/judge/census.h"
+#include "winnow/noise/image/distortion.h"
 #include "winnow/report/contact_sheet.h"
 #include "winnow/report/partition_picture.h"
-#include "winnow/run/census.h"
 #include "winnow/run/notices.h"
 
 namespace winnow {
@@ -24,29 +24,27 @@ constexpr std::size_t kClientsShown = 40;
 constexpr std::int64_t kSheetImages = 8;
 
 struct SheetEntry {
-  std::string kind;
+  const DistortionInfo* distortion = nullptr;
   int severity = 0;
 };
 
 // The distortions of the experiment, or all of them at low, medium and high severity.
-std::vector<SheetEntry> sheet_entries(const Experiment& experiment) {
+std::vector<SheetEntry> sheet_entries(const Experiment& experiment, const Distortions& known) {
   std::vector<SheetEntry> entries;
   for (const Noise& block : experiment.noise) {
     if (const auto* input = std::get_if<InputNoise>(&block)) {
-      const InputNoiseOptions& options = input->options();
-      for (const std::string& kind :
-           options.kinds.empty() ? distortion_set(options.set) : options.kinds) {
-        entries.push_back({kind, parse_severity(options.severity)});
+      for (const DistortionInfo& info : input->drawn()) {
+        entries.push_back({&info, parse_severity(input->options().severity)});
       }
     }
   }
   if (!entries.empty()) {
     return entries;
   }
-  for (const DistortionInfo& info : distortions()) {
+  for (const DistortionInfo& info : known) {
     for (const int severity : {1, 3, 5}) {
       if (info.uses_severity || severity == 5) {
-        entries.push_back({info.name, severity});
+        entries.push_back({&info, severity});
       }
     }
   }
@@ -54,8 +52,8 @@ std::vector<SheetEntry> sheet_entries(const Experiment& experiment) {
 }
 
 // One row per distortion and severity over the first images of the undistorted set.
-std::string distortion_sheet(const Experiment& experiment) {
-  const DataSet data = load(experiment.data);
+std::string distortion_sheet(const Experiment& experiment, const Registry& registry) {
+  const DataSet data = load(experiment.data, registry.data_sets);
   const std::int64_t count = std::min(kSheetImages, data.train.size());
   const at::Tensor originals = data.train.images.narrow(0, 0, count);
   const auto row = [&](const std::string& label, const at::Tensor& images) {
@@ -66,22 +64,23 @@ std::string distortion_sheet(const Experiment& experiment) {
     return made;
   };
   std::vector<ContactRow> rows{row("original", originals)};
-  for (const SheetEntry& entry : sheet_entries(experiment)) {
+  for (const SheetEntry& entry : sheet_entries(experiment, registry.distortions)) {
     at::Tensor images = originals.clone();
     std::vector<DistortionJob> jobs;
     for (std::int64_t i = 0; i < count; ++i) {
-      jobs.push_back({i, distortion_id(entry.kind), entry.severity});
+      jobs.push_back({i, entry.distortion, entry.severity});
     }
     distort_images(images, jobs, experiment.seed, 1);
-    const bool graded = find_distortion(entry.kind).uses_severity;
+    const std::string& name = entry.distortion->name;
     rows.push_back(
-        row(graded ? fmt::format("{} {}", entry.kind, entry.severity) : entry.kind, images));
+        row(entry.distortion->uses_severity ? fmt::format("{} {}", name, entry.severity) : name,
+            images));
   }
   return contact_sheet_png(rows, data.name);
 }
 
-void write_pictures(const fs::path& folder, const Experiment& experiment,
-                    const PartitionPicture& picture) {
+void write_pictures(const fs::path& folder, const Experiment& experiment, const Registry& registry,
+                    const Census& picture) {
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (failed) {
@@ -89,7 +88,7 @@ void write_pictures(const fs::path& folder, const Experiment& experiment,
                 fmt::format("cannot create {}: {}", folder.string(), failed.message()));
   }
   write_file_whole(folder / "partition.svg", partition_svg(picture));
-  write_file_whole(folder / "distortions.png", distortion_sheet(experiment));
+  write_file_whole(folder / "distortions.png", distortion_sheet(experiment, registry));
   tell(fmt::format("pictures: {} and {}\n", (folder / "partition.svg").string(),
                    (folder / "distortions.png").string()));
 }
@@ -105,11 +104,13 @@ void add_inspect_command(CLI::App& app, Program& program) {
     OverrideFlags overrides;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("inspect", "show partition and noise before any training");
-  command->add_option("FILE", flags->file, "experiment in TOML")->required();
-  command->add_option("-o,--out", flags->out,
-                      "folder for pictures: partition.svg and distortions.png");
-  command->add_flag("--all", flags->all, "every client, not the first forty");
+  CLI::App* command = app.add_subcommand(
+      "inspect", "show what clients will hold: partition and noise, without training");
+  command->add_option("FILE", flags->file, "experiment file (TOML)")->required();
+  command
+      ->add_option("-o,--out", flags->out, "folder for pictures: partition.svg and distortions.png")
+      ->type_name("DIR");
+  command->add_flag("--all", flags->all, "show all clients, not only the first 40");
   command->add_flag("--json", flags->json, "print as JSON");
   flags->overrides.add_to(*command);
   command->footer(
@@ -117,21 +118,21 @@ void add_inspect_command(CLI::App& app, Program& program) {
   command->callback([flags, &program] {
     const Experiment experiment =
         load_experiment(flags->file, flags->overrides.overrides(), program.registry);
-    const World world = make_world(experiment);
-    const PartitionPicture picture = count_clients(experiment, world);
+    const World world = make_world(experiment, program.registry);
+    const Census picture = count_clients(experiment, world);
     if (flags->json) {
       fmt::print("{}\n", census_json(world, picture).dump());
     } else {
       fmt::print("{}", partition_text(picture, terminal_width(), use_colour(),
                                       flags->all ? picture.clients.size() : kClientsShown));
     }
-    std::vector<std::string> notices = label_notices(experiment, world);
+    std::vector<std::string> notices = data_notices(experiment, world);
     notices.push_back(rounds_notice(experiment, program.registry));
     for (const std::string& notice : notices) {
       tell(notice.empty() ? "" : notice + "\n");
     }
     if (!flags->out.empty()) {
-      write_pictures(flags->out, experiment, picture);
+      write_pictures(flags->out, experiment, program.registry, picture);
     }
   });
 }

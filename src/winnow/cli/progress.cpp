@@ -29,7 +29,9 @@ std::string note_text(const Json& notes) {
     } else if (value.is_number_integer()) {
       text += fmt::format("  {} {}", name, value.get<std::int64_t>());
     } else if (value.is_number()) {
-      text += fmt::format("  {} {:.4g}", name, value.get<double>());
+      const bool is_share = name.find("accuracy") != std::string::npos;
+      text += is_share ? fmt::format("  {} {}", name, percent_text(value.get<double>()))
+                       : fmt::format("  {} {:.4g}", name, value.get<double>());
     }
   }
   return text;
@@ -37,19 +39,20 @@ std::string note_text(const Json& notes) {
 
 // A share of nothing is null.
 std::string share_text(const Json& share) {
-  return share.is_number() ? fmt::format("{:.2f}", share.get<double>()) : "-";
+  return share.is_number() ? percent_text(share.get<double>()) : "-";
 }
 
 // How right the method is, as far as it claims anything.
 std::string quality_text(const Session::Played& played) {
   std::string text;
   if (const auto found = played.quality.find("detection"); found != played.quality.end()) {
-    text += fmt::format("  detection P {} R {}", share_text(found->at("precision")),
-                        share_text(found->at("recall")));
+    text += fmt::format("  flag precision {} recall {}", share_text(found->at("flag_precision")),
+                        share_text(found->at("flag_recall")));
   }
   if (played.record.label_precision) {
-    text += fmt::format("  labels P {:.2f} R {:.2f}", *played.record.label_precision,
-                        *played.record.label_recall);
+    text +=
+        fmt::format("  label precision {} recall {}", percent_text(*played.record.label_precision),
+                    percent_text(*played.record.label_recall));
   }
   return text;
 }
@@ -70,11 +73,14 @@ void Progress::started(const Session& session) {
     best_ = std::max(best_, record.accuracy.value_or(0.0));
   }
   const Experiment& experiment = session.experiment();
-  tell(fmt::format("{}: {} on {}, {} clients, {} rounds, {} {} on {}\n", experiment.name,
-                   experiment.method, session.world().data.name, session.engine().size(),
-                   session.rounds(), session.engine().lanes(),
-                   session.engine().lanes() == 1 ? "lane" : "lanes",
-                   session.engine().device().str()));
+  const Workforce force = session.engine().workforce();
+  tell(fmt::format(
+      "{}: {} on {}, {} clients, {} rounds, {} {} on {}{}\n", experiment.name, experiment.method,
+      session.world().data.name, session.engine().size(), session.rounds(), force.lanes,
+      force.lanes == 1 ? "lane" : "lanes", session.crew().device().str(),
+      force.engine == "local"
+          ? ""
+          : fmt::format(" in {} {}", force.ranks, force.ranks == 1 ? "rank" : "ranks")));
   if (const auto& fresh = session.weight_source().left_fresh; !fresh.empty()) {
     tell(fmt::format("model.weights is for other classes: {} start fresh\n",
                      fmt::join(fresh, " and ")));
@@ -95,9 +101,10 @@ std::string Progress::line(const Session& session, const Session::Played& played
   const double rate =
       static_cast<double>(session.engine().traffic().participations - first_participations_) /
       seconds;
-  return fmt::format("round {}/{}  accuracy {:.4f}  best {:.4f}  {:.1f} clients/s  {} left{}",
-                     session.rounds_done(), session.rounds(), accuracy_, best_, rate,
-                     human_seconds(left), note_text(played.notes) + quality_text(played));
+  return fmt::format("round {}/{}  accuracy {}  best {}  {:.1f} clients/s  {} left{}",
+                     session.rounds_done(), session.rounds(), percent_text(accuracy_),
+                     percent_text(best_), rate, human_seconds(left),
+                     note_text(played.notes) + quality_text(played));
 }
 
 void Progress::played(const Session& session, const Session::Played& played) {

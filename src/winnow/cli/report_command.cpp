@@ -8,10 +8,11 @@
 #include "winnow/base/text.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
+#include "winnow/experiment/changed_settings.h"
 #include "winnow/report/figures.h"
 #include "winnow/report/page.h"
-#include "winnow/run/group_images.h"
-#include "winnow/run/report_data.h"
+#include "winnow/sweep/group_images.h"
+#include "winnow/sweep/report_data.h"
 
 namespace winnow {
 
@@ -45,17 +46,23 @@ void add_report_command(CLI::App& app, Program& program) {
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("report", "write one page with everything about runs");
+  CLI::App* command =
+      app.add_subcommand("report", "write a page with all results of runs and sweeps");
   command->add_option("DIR", flags->directories, "run or sweep directories")->required();
-  command->add_option("-o,--out", flags->out, "the page to write")->capture_default_str();
-  command->add_option("--svg", flags->svg,
-                      "folder for every picture as an SVG file, and the curves as CSV");
+  command->add_option("-o,--out", flags->out, "the page to write")
+      ->type_name("FILE")
+      ->capture_default_str();
+  command
+      ->add_option("--svg", flags->svg,
+                   "also write every picture as an SVG file and the curves as CSV into this folder")
+      ->type_name("DIR");
   command->add_flag("--images", flags->images,
-                    "load the data again and show images of flagged and other clients");
+                    "load the data again and show images of flagged and of other clients");
   command->add_flag("--json", flags->json, "print the page's data as JSON instead");
   command->footer("Example:  winnow report runs/quickstart -o report.html --svg pictures");
   command->callback([flags, &program] {
-    Json data = ReportReader(flags->directories).read();
+    Json data = ReportReader(flags->directories, program.registry).read();
+    add_changed_settings(data, program.registry);
     if (flags->images) {
       add_group_images(data, program.registry);
     }
@@ -68,8 +75,9 @@ void add_report_command(CLI::App& app, Program& program) {
     }
     const std::string page = render_page(data);
     write_file_whole(flags->out, page);
-    tell(fmt::format("{} ({}) shows runs: {}\n", flags->out,
-                     human_bytes(static_cast<double>(page.size())), data.at("runs").size()));
+    const std::size_t runs = data.at("runs").size();
+    tell(fmt::format("{} ({}) shows {} run{}\n", flags->out,
+                     human_bytes(static_cast<double>(page.size())), runs, runs == 1 ? "" : "s"));
   });
 }
 

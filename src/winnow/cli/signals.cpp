@@ -1,21 +1,38 @@
 #include "winnow/cli/signals.h"
 
+#include <time.h>
 #include <unistd.h>
 #include <csignal>
+#include <cstdint>
 
 #include "winnow/base/error.h"
 
 namespace winnow {
 namespace {
 
-// A signal handler can reach nothing else, hence the one global of the program.
+// A signal handler can reach nothing else, hence the globals of the program.
 std::atomic<bool> stop_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
+std::atomic<std::int64_t> stop_requested_at{0};
+static_assert(std::atomic<bool>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free);
+
+// `timeout` and batch systems send a signal to the program and to its process group, so it comes
+// twice. Only a later one is somebody's second wish.
+constexpr std::int64_t kSameWish = 500'000'000;  // nanoseconds
+
+std::int64_t now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
 
 void request_stop(int /*signal*/) {
-  if (stop_requested.exchange(true)) {
+  std::int64_t first = 0;
+  const std::int64_t present = now();
+  if (!stop_requested_at.compare_exchange_strong(first, present) && present - first >= kSameWish) {
     ::_exit(kExitInterrupted);
   }
+  stop_requested = true;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP: the first asks the run to save and stop, the second ends the program
-// at once.
+// SIGINT, SIGTERM and SIGHUP: the first asks the run to save and stop, a second, half a
+// second later or more, ends the program at once.
 #pragma once
 
 #include <atomic>

@@ -8,33 +8,15 @@
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
 #include "winnow/report/table.h"
-#include "winnow/run/find_runs.h"
-#include "winnow/run/metrics.h"
-#include "winnow/run/paper.h"
-#include "winnow/run/results.h"
 #include "winnow/run/runner.h"
+#include "winnow/sweep/collect_results.h"
+#include "winnow/sweep/paper.h"
+#include "winnow/sweep/results.h"
 
 namespace winnow {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Adds to the summary of a finished run what follows from its rounds: what it took to reach each
-// target, and last10, which older versions took over evaluations instead of rounds.
-void add_from_history(const fs::path& directory, const std::vector<std::string>& metrics,
-                      Json& summary) {
-  for (const std::string& metric : metrics) {
-    const auto target = cost_target(metric);
-    if (!target && metric != "last10") {
-      continue;
-    }
-    const History history = read_history(directory);
-    const std::optional<double> value = target
-                                            ? std::optional<double>(targeted_cost(history, *target))
-                                            : accuracies(history).last10;
-    summary[metric] = value ? Json(*value) : Json(nullptr);
-  }
-}
 
 // What the command was asked for.
 struct TableFlags {
@@ -66,19 +48,6 @@ std::vector<std::string> metrics_of_papers(const std::vector<std::string>& direc
     }
   }
   return metrics;
-}
-
-std::vector<RunResult> collect(const std::vector<std::string>& directories,
-                               const std::vector<std::string>& metrics) {
-  std::vector<RunResult> results;
-  for (const RunPlace& run : find_runs(directories)) {
-    Json summary = read_summary(run.directory);
-    if (!summary.is_null()) {
-      add_from_history(run.directory, metrics, summary);
-    }
-    results.push_back({run.row, run.column, run.seed, std::move(summary), run.published});
-  }
-  return results;
 }
 
 // The finished runs of sweeps, for a results file.
@@ -146,7 +115,9 @@ void print_table(const TableFlags& flags, const Program& program) {
   if (flags.paper) {
     show_published(metrics_of_papers(flags.directories), options);
   }
-  fmt::print("{}", render_table(collect(flags.directories, options.metrics), options));
+  fmt::print(
+      "{}",
+      render_table(collect_results(flags.directories, options.metrics, program.registry), options));
 }
 
 }  // namespace
@@ -158,20 +129,26 @@ void add_table_command(CLI::App& app, Program& program) {
   command
       ->add_option("-m,--metric", flags->metrics,
                    "one or more of " + join(table_metrics(), ", ") +
-                       ", separated by commas; cost@80: participations until 80 % was reached")
+                       ", separated by commas; cost@80: participations until 80% was reached")
+      ->type_name("NAMES")
       ->capture_default_str();
   command
       ->add_option("-f,--format", flags->format,
                    "text, markdown, csv, latex or json; runs: a results file, a line for each "
                    "finished run")
+      ->type_name("NAME")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "the same as --format json");
   command->add_flag("--paper", flags->paper,
-                    "put the published figures of the sweep file and the difference beside ours");
+                    "show the published figures of the sweep file and how far ours are from them");
   command->add_flag("--by-cell", flags->by_cell,
-                    "a line for each row and column; with --paper only the paper's metrics");
-  command->add_option("--results", flags->results,
-                      "take the results from this file (--format runs); DIR is the sweep file");
+                    "print a line for each row and column; with --paper only the paper's metrics");
+  command
+      ->add_option(
+          "--results", flags->results,
+          "read the results from this file (made with --format runs); DIR is then the sweep "
+          "file")
+      ->type_name("FILE");
   command->footer("Example:  winnow table runs/quickstart --metric best,last --format markdown");
   command->callback([flags, &program] { print_table(*flags, program); });
 }

@@ -5,6 +5,7 @@
 #include "winnow/cli/arithmetic_choice.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
+#include "winnow/cli/engine_choice.h"
 #include "winnow/cli/signals.h"
 #include "winnow/run/verify.h"
 
@@ -38,21 +39,25 @@ void add_verify_command(CLI::App& app, Program& program) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
-      app.add_subcommand("verify", "re-execute a run and compare the model hash of every round");
+      app.add_subcommand("verify", "execute a run again and compare the model hash of every round");
   command->add_option("DIR", flags->directory, "run directory")->required();
   command->add_option("--rounds", flags->rounds, "compare only the first N rounds")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->add_flag("--json", flags->json, "print the result as JSON");
   flags->runtime.add_to(*command);
   flags->runtime.add_trust_to(*command);
   command->footer("Example:  winnow verify runs/synthetic --rounds 5");
   command->callback([flags, &program] {
     follow_arithmetic(flags->directory, program);
+    const std::atomic<bool>& stop = stop_on_signals();
+    if (!leads(program, flags->runtime.runtime, &stop)) {
+      return;
+    }
     const bool live = !flags->runtime.quiet && stderr_is_terminal();
     try {
       const Verification result =
           verify_run(flags->directory, program.registry, flags->runtime.runtime, flags->rounds,
-                     &stop_on_signals(), [live](std::int64_t round, std::int64_t total) {
+                     &stop, [live](std::int64_t round, std::int64_t total) {
                        if (live) {
                          tell(fmt::format("\r\033[Kround {}/{} agrees{}", round, total,
                                           round == total ? "\n" : ""));

@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "winnow/base/catalog.h"
 #include "winnow/base/params.h"
 #include "winnow/data/data_set.h"
 
@@ -17,13 +20,21 @@ struct DataOptions {
   std::string name = "fashion-mnist";
   std::string path;
   std::string list_test;
+  std::vector<std::string> class_names;
+  std::string layout = "auto";
+  std::string float_range = "auto";
   std::string given_labels;
+  std::string relabel;
+  std::string test_from = "auto";
+  double test_share = 0.2;
+  std::string test_path;
   std::int64_t image_size = 0;
   std::int64_t train_limit = 0;
   std::int64_t test_limit = 0;
   std::vector<double> mean;
   std::vector<double> std;
   std::string augment = "auto";
+  std::int64_t crop = 0;
   // The synthetic set.
   std::int64_t samples = 10'000;
   std::int64_t test_samples = 2'000;
@@ -32,9 +43,25 @@ struct DataOptions {
   std::int64_t size = 28;
   double difficulty = 0.3;
   std::uint64_t seed = 1;
+  // The parameters that the chosen set declares itself, with their values; see DataSource.
+  Json own = Json::object();
 };
 
+// Those of all sets.
 Params declare(DataOptions& options);
+
+// A data set that a program brings itself, with parameters of its own in the [data] table. Its
+// images and labels are checked like those of any other set, and the options that cut, normalise
+// and augment hold for it, too.
+class DataSource {
+ public:
+  virtual ~DataSource() = default;
+  // Declares its own parameters over its members; their names must not be those of DataOptions.
+  virtual void declare(Params& /*params*/) {}
+  // All samples in their order: train and test, classes, and class_names if there are any. `place`
+  // is where the set was found, empty for one that is always there.
+  virtual DataSet load(const std::filesystem::path& place) const = 0;
+};
 
 // How the files of a set lie on the disk.
 enum class DataLayout {
@@ -47,6 +74,9 @@ enum class DataLayout {
   clothing1m,
   webvision,
   synthetic,
+  clients,
+  server,  // what the server of a real federation has; see load_server_set()
+  own,     // a DataSource reads or makes it
 };
 
 struct DataSetInfo {
@@ -63,18 +93,27 @@ struct DataSetInfo {
   std::int64_t image_size = 0;  // the square that image files are brought to; 0: kept as they are
   std::vector<std::string> class_names = {};
   bool unchecked = false;  // its labels are as they were found: which ones are right is not known
+  std::function<std::unique_ptr<DataSource>()> make = {};  // for DataLayout::own
 };
 
-// All sets, in the order `winnow list datasets` shows them.
-const std::vector<DataSetInfo>& data_sets();
-// Throws Error(kind experiment) with a suggestion for an unknown name.
-const DataSetInfo& find_data_set(const std::string& name);
+// The data sets of a program, in the order `winnow list datasets` shows them.
+using DataSets = Catalog<DataSetInfo>;
+const DataSets& builtin_data_sets();
+
+// Reads the [data] table. Throws Error(kind experiment) for an unknown name, with a suggestion, and
+// for a key or value that neither all sets nor the chosen one have.
+void read_data_options(const Json& table, const DataSets& known, DataOptions& options);
+// The table with all defaults filled in; read_data_options() reads it back.
+Json values(const DataOptions& options);
+// The parameters that a set declares itself; none for most.
+void visit_own_params(const DataSetInfo& info, const std::function<void(const Params&)>& visit);
 
 // The folders below which data sets are looked for: $WINNOW_DATA, ./data and ~/.cache/winnow.
 std::vector<std::filesystem::path> data_folders();
 
-// Where a set is looked for and whether it is there. A generated set is always there and has no
-// place; a set without a usual place is only looked for at the given path.
+// Where a set is looked for and whether it is there. A generated set, and one of a program's own
+// without usual places, is always there and has no place; any other set without a usual place is
+// only looked for at the given path.
 struct DataPlace {
   std::vector<std::filesystem::path> looked;
   std::filesystem::path found;
@@ -85,7 +124,21 @@ struct DataPlace {
 // below the data_folders(), then the places of packages.
 DataPlace locate(const DataSetInfo& info, const DataOptions& options);
 
+// The name of the set whose samples come with the clients that hold them.
+inline constexpr const char* kSplitData = "clients";
+
+// How many clients a set has that comes split already; 0: it does not, or it is not there.
+std::int64_t clients_in(const DataOptions& options, const DataSets& known);
+
 // Finds, reads and validates a set. Throws Error(kind data) with how to get a set that is missing.
-DataSet load(const DataOptions& options);
+DataSet load(const DataOptions& options, const DataSets& known);
+
+// The same of a set whose layout is `server`, which load() refuses: samples to test and to validate
+// with, images that everybody has, and none to train on.
+struct ServerSet {
+  DataSet set;
+  at::Tensor public_images = {};  // bytes, shaped as the others; undefined where there are none
+};
+ServerSet load_server_set(const DataOptions& options, const DataSets& known);
 
 }  // namespace winnow

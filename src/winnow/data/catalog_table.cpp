@@ -169,7 +169,9 @@ DataSetInfo image_folder() {
 
 DataSetInfo image_list() {
   return {.name = "image-list",
-          .summary = "your own images, named in a text file with lines 'path label'",
+          .summary =
+              "your own images, named in a text file with lines 'path label', or in a CSV "
+              "file with a header",
           .how_to_get =
               "name the list with data.path and the test list with data.list_test (without "
               "one, the list is split 80/20)",
@@ -179,14 +181,40 @@ DataSetInfo image_list() {
 }
 
 DataSetInfo npz() {
-  return {.name = "npz",
-          .summary = "your own arrays, saved with numpy.savez or savez_compressed",
-          .how_to_get =
-              "name the .npz file with data.path; it holds train_images and test_images, uint8 "
-              "[n, height, width] or [n, height, width, 3], and train_labels and test_labels, "
-              "whole numbers from 0",
-          .layout = DataLayout::npz,
-          .unchecked = true};
+  return {
+      .name = "npz",
+      .summary = "your own arrays, saved with numpy.savez, savez_compressed or save",
+      .how_to_get =
+          "name the .npz file, or a folder of .npy files, with data.path; it holds train_images "
+          "and test_images, uint8 or floats, [n, height, width] or with 1 or 3 channels behind "
+          "or before height and width, and train_labels and test_labels, whole numbers from 0",
+      .layout = DataLayout::npz,
+      .markers = {"train_images.npy"},
+      .unchecked = true};
+}
+
+DataSetInfo clients() {
+  return {
+      .name = "clients",
+      .summary = "your own images, already split among clients",
+      .how_to_get =
+          "name with data.path a folder CLIENT/CLASS/*, a CSV list with the columns path, label "
+          "and client, or an .npz file with images, labels and clients (and names)",
+      .layout = DataLayout::clients,
+      .image_size = 64,
+      .unchecked = true};
+}
+
+DataSetInfo server() {
+  return {
+      .name = "server",
+      .summary = "what the server of a real federation measures with; for winnow serve",
+      .how_to_get =
+          "winnow deal makes one of an experiment; or name with data.path an .npz file that holds "
+          "test_images and test_labels and, if there are, validation_images, validation_labels, "
+          "public_images and class_names",
+      .layout = DataLayout::server,
+      .unchecked = true};
 }
 
 DataSetInfo synthetic() {
@@ -198,12 +226,17 @@ DataSetInfo synthetic() {
 
 }  // namespace
 
-const std::vector<DataSetInfo>& data_sets() {
-  static const std::vector<DataSetInfo> table{
-      mnist(),        fashion_mnist(), cifar10(),       cifar100(),   pathmnist(),
-      medmnist(),     eurosat(),       tiny_imagenet(), clothing1m(), webvision(),
-      image_folder(), image_list(),    npz(),           synthetic()};
-  return table;
+const DataSets& builtin_data_sets() {
+  static const DataSets all = [] {
+    DataSets list("data set", "winnow list datasets");
+    for (const auto info :
+         {mnist, fashion_mnist, cifar10, cifar100, pathmnist, medmnist, eurosat, tiny_imagenet,
+          clothing1m, webvision, image_folder, image_list, npz, clients, server, synthetic}) {
+      list.add(info());
+    }
+    return list;
+  }();
+  return all;
 }
 
 }  // namespace winnow

@@ -79,6 +79,14 @@ void validate(const DataSet& set) {
     }
     check_labels(set, "given", set.given);
   }
+  if (!set.names.empty() && set.names.size() != set.train.labels.size()) {
+    contradict(set, fmt::format("{} names but {} train samples", set.names.size(),
+                                set.train.labels.size()));
+  }
+  if (!set.owners.empty() && set.owners.size() != set.train.labels.size()) {
+    contradict(set, fmt::format("{} samples have an owner, but there are {} train samples",
+                                set.owners.size(), set.train.labels.size()));
+  }
   check_normalisation(set);
 }
 

@@ -24,9 +24,10 @@ at::Tensor fit_channels(const at::Tensor& images, std::int64_t channels) {
         .round()
         .to(at::kByte);
   }
-  throw Error(ErrorKind::data,
-              fmt::format("images of {} channels cannot stand beside images of {}", have, channels),
-              "grey (1) and colour (3) can be brought together, nothing else");
+  throw Error(
+      ErrorKind::data,
+      fmt::format("images with {} channels cannot be combined with images with {}", have, channels),
+      "only grey (1) and colour (3) images can be combined");
 }
 
 }  // namespace

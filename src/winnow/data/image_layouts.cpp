@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <set>
 #include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "winnow/base/error.h"
-#include "winnow/base/files.h"
 #include "winnow/base/json.h"
 #include "winnow/base/random.h"
 #include "winnow/base/text.h"
@@ -26,19 +25,6 @@ constexpr const char* kImages = "images";  // Tiny-ImageNet has one in every cla
 
 [[noreturn]] void reject(const std::string& what, const std::string& hint = "") {
   throw Error(ErrorKind::data, what, hint);
-}
-
-// Calls `use(line, number)` for every line that is neither empty nor a comment.
-template <typename Use>
-void for_each_line(const fs::path& file, Use use) {
-  std::int64_t number = 0;
-  for (const std::string& raw : split(read_file(file), '\n')) {
-    ++number;
-    const std::string_view line = trim(raw);
-    if (!line.empty() && line.front() != '#') {
-      use(line, number);
-    }
-  }
 }
 
 // Visible folders below `folder`, in order of their names.
@@ -91,8 +77,8 @@ void check_no_folders_of_images(const fs::path& folder, bool has_images) {
                        folder.string(), has_images ? "images and also " : "no images but ",
                        join(std::span(nested).first(std::min(kNamed, nested.size())), ", "),
                        nested.size() > kNamed ? ", ..." : ""),
-           fmt::format("{}; a folder per client cannot be read: put the images of all clients "
-                       "together, federation.partition deals them out",
+           fmt::format("{}; for a folder per client, CLIENT/CLASS/*.png, set data.name = "
+                       "\"clients\"",
                        kFolderLayout));
   }
 }
@@ -173,37 +159,103 @@ void split_off_test(ImageSplit& split, const fs::path& source, std::uint64_t see
   }
 }
 
-ImageEntry parse_entry(std::string_view line, const fs::path& base, const std::string& where) {
-  const std::size_t at = line.find_last_of(" \t,");
-  const std::string_view text = at == std::string_view::npos ? "" : line.substr(at + 1);
-  std::int64_t label = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) {
-    reject(fmt::format("{}: '{}': expected 'path label' or 'path,label'", where, line));
-  }
-  if (label < 0 || label >= kMostClasses) {
-    reject(fmt::format("{}: label {} is outside 0..{}", where, label, kMostClasses - 1));
-  }
-  std::string_view file = trim(line.substr(0, at));
-  if (file.ends_with(',')) {
-    file = trim(file.substr(0, file.size() - 1));
-  }
-  if (file.empty()) {
-    reject(fmt::format("{}: '{}': expected 'path label' or 'path,label'", where, line));
-  }
-  return {base / file, label};
-}
-
-std::vector<ImageEntry> read_list(const fs::path& list, const fs::path& base) {
+// The images of a list whose labels are numbers.
+std::vector<ImageEntry> numbered_entries(const ListFile& list, const fs::path& base) {
   std::vector<ImageEntry> entries;
-  for_each_line(list, [&](std::string_view line, std::int64_t number) {
-    entries.push_back(parse_entry(line, base, fmt::format("{} line {}", list.string(), number)));
-  });
-  if (entries.empty()) {
-    reject(fmt::format("{}: lists no image", list.string()));
+  entries.reserve(list.rows.size());
+  for (const ListRow& row : list.rows) {
+    const auto label = label_number(list, row);
+    if (!label) {
+      reject(fmt::format("{}: label '{}' is not a number", list.where(row), row.label));
+    }
+    entries.push_back({base / row.file, *label});
   }
   return entries;
 }
+
+std::vector<ImageEntry> read_list(const fs::path& list, const fs::path& base) {
+  return numbered_entries(read_list_file(list), base);
+}
+
+void check_class_name(const std::string& name, const std::string& where) {
+  constexpr std::size_t kLongest = 255;  // bytes, as the name of a folder
+  if (!is_utf8(name)) {
+    reject(fmt::format("{}: the name of this class is not UTF-8", where));
+  }
+  if (name.size() > kLongest) {
+    reject(fmt::format("{}: a class name of {} bytes, expected at most {}", where, name.size(),
+                       kLongest));
+  }
+}
+
+// The classes that the labels of a list name, sorted; none when the labels are numbers.
+std::vector<std::string> names_in(const ListFile& list) {
+  std::set<std::string> names;
+  const ListRow* number = nullptr;
+  const ListRow* name = nullptr;
+  for (const ListRow& row : list.rows) {
+    if (label_number(list, row)) {
+      number = &row;
+    } else {
+      name = &row;
+      if (names.insert(row.label).second) {
+        check_class_name(row.label, list.where(row));
+      }
+    }
+    if (number != nullptr && name != nullptr) {
+      reject(fmt::format("{}: label '{}' is a name, but that of line {} is the number {}",
+                         list.where(*name), name->label, number->line, number->label),
+             "use names or numbers throughout, or give data.class_names");
+    }
+  }
+  if (std::ssize(names) > kMostClasses) {
+    reject(fmt::format("{}: the labels name {} classes, expected at most {}", list.name,
+                       names.size(), kMostClasses));
+  }
+  return {names.begin(), names.end()};
+}
+
+// Class numbers by name.
+class ClassOrder {
+ public:
+  explicit ClassOrder(const std::vector<std::string>& names) : names_(names) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      number_of_.emplace(names[i], static_cast<std::int64_t>(i));
+    }
+  }
+
+  // A label that is none of the names may be a number where `numbers` says so.
+  std::vector<ImageEntry> entries(const ListFile& list, const fs::path& base, bool numbers) const {
+    std::vector<ImageEntry> entries;
+    entries.reserve(list.rows.size());
+    for (const ListRow& row : list.rows) {
+      entries.push_back({base / row.file, number(list, row, numbers)});
+    }
+    return entries;
+  }
+
+ private:
+  std::int64_t number(const ListFile& list, const ListRow& row, bool numbers) const {
+    if (const auto found = number_of_.find(row.label); found != number_of_.end()) {
+      return found->second;
+    }
+    if (numbers) {
+      if (const auto label = label_number(list, row)) {
+        if (*label >= std::ssize(names_)) {
+          reject(fmt::format("{}: label {} is outside 0..{}", list.where(row), *label,
+                             std::ssize(names_) - 1));
+        }
+        return *label;
+      }
+    }
+    reject(fmt::format("{}: class '{}' is not among {}", list.where(row), row.label,
+                       numbers ? "data.class_names" : "the training classes"),
+           suggestion(row.label, names_));
+  }
+
+  const std::vector<std::string>& names_;
+  std::unordered_map<std::string, std::int64_t> number_of_;
+};
 
 std::vector<std::string> numbered(std::int64_t classes) {
   std::vector<std::string> names;
@@ -280,16 +332,61 @@ ImageSplit scan_image_folder(const fs::path& root, std::uint64_t seed) {
   }
 }
 
-ImageSplit scan_image_list(const fs::path& list, const fs::path& test_list, std::uint64_t seed) {
+ImageSplit scan_image_list(const fs::path& list, const fs::path& test_list, std::uint64_t seed,
+                           const std::vector<std::string>& class_names) {
+  std::vector<std::pair<ListFile, fs::path>> lists;
+  lists.emplace_back(read_list_file(list), list.parent_path());
+  if (!test_list.empty()) {
+    lists.emplace_back(read_list_file(test_list), test_list.parent_path());
+  }
   ImageSplit split;
-  split.train = read_list(list, list.parent_path());
+  for (const auto& [part, base] : lists) {
+    for (const std::string& column : part.unused_columns) {
+      if (std::ranges::find(split.unused_columns, column) == split.unused_columns.end()) {
+        split.unused_columns.push_back(column);
+      }
+    }
+  }
+  split.class_names = class_names.empty() ? names_in(lists.front().first) : class_names;
+  split.named = !split.class_names.empty();
+  const ClassOrder order(split.class_names);
+  const auto entries = [&](const std::pair<ListFile, fs::path>& part) {
+    return split.named ? order.entries(part.first, part.second, !class_names.empty())
+                       : numbered_entries(part.first, part.second);
+  };
+  split.train = entries(lists.front());
   if (test_list.empty()) {
     split_off_test(split, list, seed);
   } else {
-    split.test = read_list(test_list, test_list.parent_path());
+    split.test = entries(lists.back());
   }
-  split.class_names = numbered(1 + std::max(most_label(split.train), most_label(split.test)));
+  if (!split.named) {
+    split.class_names = numbered(1 + std::max(most_label(split.train), most_label(split.test)));
+  }
   return split;
+}
+
+std::vector<std::string> visible_folders(const fs::path& folder) {
+  return folder_names(folder);
+}
+
+std::vector<ImageEntry> scan_class_folders(const fs::path& root,
+                                           const std::vector<std::string>& class_names) {
+  return scan_classes(root, class_names);
+}
+
+ListedImages images_of_list(const ListFile& list, const fs::path& base,
+                            const std::vector<std::string>& class_names) {
+  ListedImages images;
+  images.class_names = class_names.empty() ? names_in(list) : class_names;
+  images.named = !images.class_names.empty();
+  if (images.named) {
+    images.entries = ClassOrder(images.class_names).entries(list, base, !class_names.empty());
+  } else {
+    images.entries = numbered_entries(list, base);
+    images.class_names = numbered(1 + most_label(images.entries));
+  }
+  return images;
 }
 
 ImageSplit scan_clothing1m(const fs::path& root) {

@@ -17,7 +17,7 @@
 namespace winnow {
 namespace {
 
-[[noreturn]] void reject(const std::string& what, const std::string& hint = "") {
+[[noreturn]] void reject_labels(const std::string& what, const std::string& hint = "") {
   throw Error(ErrorKind::data, what, hint);
 }
 
@@ -52,12 +52,13 @@ class Collector {
   void add_at(std::int64_t index, std::int64_t label, const std::string& where) {
     check(label, where);
     if (index < 0 || index >= expected_) {
-      reject(fmt::format("{} {}: index {} is outside 0..{}", name_, where, index, expected_ - 1));
+      reject_labels(
+          fmt::format("{} {}: index {} is outside 0..{}", name_, where, index, expected_ - 1));
     }
     labels_.resize(static_cast<std::size_t>(expected_), -1);
     std::int64_t& slot = labels_[static_cast<std::size_t>(index)];
     if (slot >= 0) {
-      reject(fmt::format("{} {}: index {} was labelled before", name_, where, index));
+      reject_labels(fmt::format("{} {}: index {} already has a label", name_, where, index));
     }
     slot = label;
     ++indexed_;
@@ -66,9 +67,9 @@ class Collector {
   Labels take() {
     const auto count = indexed_ > 0 ? indexed_ : std::ssize(labels_);
     if (count != expected_) {
-      reject(fmt::format("{} has {} labels, the training set has {}", name_, grouped(count),
-                         grouped(expected_)),
-             "one label for each training sample is expected, in the data set's order");
+      reject_labels(fmt::format("{} has {} labels, the training set has {}", name_, grouped(count),
+                                grouped(expected_)),
+                    "one label for each training sample is expected, in the data set's order");
     }
     return std::move(labels_);
   }
@@ -78,7 +79,8 @@ class Collector {
  private:
   void check(std::int64_t label, const std::string& where) const {
     if (label < 0 || label >= classes_) {
-      reject(fmt::format("{} {}: label {} is outside 0..{}", name_, where, label, classes_ - 1));
+      reject_labels(
+          fmt::format("{} {}: label {} is outside 0..{}", name_, where, label, classes_ - 1));
     }
   }
 
@@ -94,7 +96,7 @@ void collect_npy(const std::filesystem::path& path, Collector& collector) {
   const std::vector<std::int64_t>& shape = array.shape();
   const bool column = shape.size() == 2 && shape[1] == 1;
   if ((shape.size() != 1 && !column) || array.kind() == NpyArray::Kind::real) {
-    reject(fmt::format(
+    reject_labels(fmt::format(
         "{}: expected whole numbers of shape (n,) or (n, 1), found {}{}", path.string(),
         array.kind() == NpyArray::Kind::real ? "real numbers of shape " : "", array.shape_text()));
   }
@@ -112,7 +114,8 @@ void collect_txt(std::string_view content, Collector& collector) {
     }
     const auto label = whole(line);
     if (!label) {
-      reject(fmt::format("{} {}: '{}' is not a whole number", collector.name(), where, trim(line)));
+      reject_labels(
+          fmt::format("{} {}: '{}' is not a whole number", collector.name(), where, trim(line)));
     }
     collector.add(*label, where);
   }
@@ -141,8 +144,8 @@ void collect_csv(std::string_view content, Collector& collector) {
     const auto first = whole(cells.front());
     const auto last = whole(cells.back());
     if (cells.size() != columns || cells.size() > 2 || !first || !last) {
-      reject(fmt::format("{} {}: '{}': expected {}", collector.name(), where, trim(line),
-                         columns == 2 ? "index,label" : "a label"));
+      reject_labels(fmt::format("{} {}: '{}': expected {}", collector.name(), where, trim(line),
+                                columns == 2 ? "index,label" : "a label"));
     }
     if (columns == 2) {
       collector.add_at(*first, *last, where);
@@ -165,8 +168,8 @@ Labels read_label_file(const std::filesystem::path& path, std::int64_t expected_
   } else if (extension == ".txt") {
     collect_txt(read_file(path), collector);
   } else {
-    reject(fmt::format("{}: unknown kind of label file", path.string()),
-           "expected a name ending in .npy, .csv or .txt");
+    reject_labels(fmt::format("{}: unknown kind of label file", path.string()),
+                  "expected a name ending in .npy, .csv or .txt");
   }
   return collector.take();
 }

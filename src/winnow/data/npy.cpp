@@ -1,8 +1,10 @@
 #include "winnow/data/npy.h"
 
+#include <c10/util/Half.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
 #include <bit>
 #include <charconv>
 #include <limits>
@@ -10,6 +12,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
+#include "winnow/base/json.h"
 #include "winnow/data/bytes.h"
 
 namespace winnow {
@@ -138,6 +141,31 @@ class HeaderParser {
   std::size_t at_ = 0;
 };
 
+// How many letters a text dtype has, "<U12" or "|S8"; 0 for every other.
+std::size_t letters_of(std::string_view descr) {
+  constexpr std::size_t kMostLetters = 4096;  // a path is no longer
+  if (!descr.starts_with("<U") && !descr.starts_with("|S")) {
+    return 0;
+  }
+  std::size_t letters = 0;
+  const char* const last = descr.data() + descr.size();
+  const auto [end, error] = std::from_chars(descr.data() + 2, last, letters);
+  return error == std::errc{} && end == last && letters <= kMostLetters ? letters : 0;
+}
+
+void append_utf8(std::uint64_t letter, std::string& text) {
+  if (letter < 0x80) {
+    text += static_cast<char>(letter);
+    return;
+  }
+  const int more = letter < 0x800 ? 1 : (letter < 0x10000 ? 2 : 3);
+  constexpr std::array<unsigned, 4> kFirst{0, 0xC0, 0xE0, 0xF0};
+  text += static_cast<char>(kFirst[static_cast<std::size_t>(more)] | (letter >> (6 * more)));
+  for (int part = more - 1; part >= 0; --part) {
+    text += static_cast<char>(0x80U | ((letter >> (6 * part)) & 0x3FU));
+  }
+}
+
 }  // namespace
 
 NpyArray::NpyArray(std::string bytes, std::string name)
@@ -172,14 +200,20 @@ NpyArray::NpyArray(std::string bytes, std::string name)
 }
 
 void NpyArray::read_dtype(std::string_view descr) {
+  if (const std::size_t letters = letters_of(descr); letters > 0) {
+    kind_ = Kind::text;
+    wide_ = descr[1] == 'U';
+    width_ = letters * (wide_ ? 4 : 1);
+    return;
+  }
   const std::string_view type = descr.size() == 3 ? descr.substr(1) : std::string_view();
   const bool order_fits = !type.empty() && (descr[0] == '<' || (descr[0] == '|' && type[1] == '1'));
   const bool whole = order_fits && (type[0] == 'i' || type[0] == 'u') &&
                      std::string_view("1248").find(type[1]) != std::string_view::npos;
-  const bool real = order_fits && (type == "f4" || type == "f8");
+  const bool real = order_fits && (type == "f2" || type == "f4" || type == "f8");
   if (!whole && !real) {
     throw Error(ErrorKind::data, fmt::format("{}: dtype '{}' is not supported", name_, descr),
-                "expected |u1, |i1, <i2, <i4, <i8, <u2, <u4, <u8, <f4 or <f8");
+                "expected |u1, |i1, <i2, <i4, <i8, <u2, <u4, <u8, <f2, <f4 or <f8");
   }
   kind_ = real ? Kind::real : (type[0] == 'u' ? Kind::unsigned_whole : Kind::whole);
   width_ = static_cast<std::size_t>(type[1] - '0');
@@ -194,10 +228,10 @@ std::uint64_t NpyArray::raw(std::size_t index) const {
 }
 
 std::int64_t NpyArray::whole(std::size_t index) const {
-  const std::uint64_t value = raw(index);
-  if (kind_ == Kind::real) {
+  if (kind_ == Kind::real || kind_ == Kind::text) {
     throw Error(ErrorKind::data, fmt::format("{}: expected whole numbers", name_));
   }
+  const std::uint64_t value = raw(index);
   if (kind_ == Kind::unsigned_whole) {
     if (value > std::numeric_limits<std::int64_t>::max()) {
       damaged(name_, start_ + index * width_, fmt::format("value {} is too large", value));
@@ -213,8 +247,46 @@ double NpyArray::real(std::size_t index) const {
     return static_cast<double>(whole(index));
   }
   const std::uint64_t value = raw(index);
-  return width_ == 4 ? static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(value)))
-                     : std::bit_cast<double>(value);
+  switch (width_) {
+    case 2:
+      return c10::detail::fp16_ieee_to_fp32_value(static_cast<std::uint16_t>(value));
+    case 4:
+      return std::bit_cast<float>(static_cast<std::uint32_t>(value));
+    default:
+      return std::bit_cast<double>(value);
+  }
+}
+
+std::string NpyArray::unicode(std::size_t index) const {
+  constexpr std::uint64_t kLast = 0x10FFFF;
+  ByteReader reader(bytes_, name_, start_ + index * width_);
+  std::string text;
+  for (std::size_t at = 0; at < width_; at += 4) {
+    const std::uint64_t letter = reader.little(4);
+    if (letter == 0) {
+      break;
+    }
+    if (letter > kLast || (letter >= 0xD800 && letter < 0xE000)) {
+      damaged(name_, start_ + index * width_ + at, fmt::format("{:#x} is no letter", letter));
+    }
+    append_utf8(letter, text);
+  }
+  return text;
+}
+
+std::string NpyArray::text(std::size_t index) const {
+  if (kind_ != Kind::text) {
+    return std::to_string(whole(index));
+  }
+  if (wide_) {
+    return unicode(index);
+  }
+  const std::string_view field = data().substr(index * width_, width_);
+  std::string text(field.substr(0, field.find('\0')));
+  if (!is_utf8(text)) {
+    throw Error(ErrorKind::data, fmt::format("{}: text {} is not UTF-8", name_, index));
+  }
+  return text;
 }
 
 NpyArray read_npy(const std::filesystem::path& path) {

@@ -1,4 +1,4 @@
-// NumPy's .npy arrays: format versions 1 and 2, little-endian numbers in C order.
+// NumPy's .npy arrays: format versions 1 and 2, little-endian numbers or short texts in C order.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace winnow {
 // An array as it lies in its file. Holds the file's bytes; elements are read on demand.
 class NpyArray {
  public:
-  enum class Kind { whole, unsigned_whole, real };
+  enum class Kind { whole, unsigned_whole, real, text };
 
   // Takes the content of a .npy file; `name` stands for it in messages. Throws Error(kind data) for
   // other dtypes, Fortran order, other versions, and content that does not fit the shape.
@@ -30,8 +30,12 @@ class NpyArray {
   // An element in C order. whole() needs an integer kind and a value of at most 63 bits.
   std::int64_t whole(std::size_t index) const;
   double real(std::size_t index) const;
+  // An element as text: of the kind text (dtype <U or |S) what it says, in UTF-8; of whole numbers
+  // their digits. Throws Error(kind data) for texts that are not UTF-8.
+  std::string text(std::size_t index) const;
 
  private:
+  std::string unicode(std::size_t index) const;
   void read_dtype(std::string_view descr);
   std::uint64_t raw(std::size_t index) const;
 
@@ -40,6 +44,7 @@ class NpyArray {
   std::size_t start_ = 0;
   Kind kind_ = Kind::whole;
   std::size_t width_ = 1;
+  bool wide_ = false;  // a text of four bytes a letter
   std::vector<std::int64_t> shape_;
 };
 

@@ -1,11 +1,9 @@
 #include "winnow/data/npz.h"
 
-#include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "winnow/base/error.h"
@@ -35,54 +33,6 @@ constexpr std::uint64_t kMost32 = 0xffffffff;
 
 std::uint64_t crc(std::string_view bytes) {
   return crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
-}
-
-// The images are the array's own bytes wherever their order allows it: sets are large.
-at::Tensor to_images(NpyArray array) {
-  const std::vector<std::int64_t>& shape = array.shape();
-  const bool colour = shape.size() == 4 && shape[3] == 3;
-  if ((shape.size() != 3 && !colour) || array.size() == 0) {
-    throw Error(ErrorKind::data, fmt::format("{}: shape {}, expected (n, h, w) or (n, h, w, 3)",
-                                             array.name(), array.shape_text()));
-  }
-  if (array.kind() != NpyArray::Kind::unsigned_whole || array.width() != 1) {
-    throw Error(ErrorKind::data, fmt::format("{}: expected images of dtype |u1", array.name()));
-  }
-  const auto held = std::make_shared<NpyArray>(std::move(array));
-  // They are the tensor's to change from here on: input noise does.
-  auto* bytes = const_cast<char*>(held->data().data());  // NOLINT(*-const-cast)
-  const at::Tensor images = at::from_blob(
-      bytes, held->shape(), [held](void* /*bytes*/) {}, at::kByte);
-  return colour ? images.permute({0, 3, 1, 2}).contiguous() : images.unsqueeze(1);
-}
-
-Labels to_labels(const NpyArray& array, std::int64_t images) {
-  const std::vector<std::int64_t>& shape = array.shape();
-  const bool column = shape.size() == 2 && shape[1] == 1;
-  if (shape.size() != 1 && !column) {
-    throw Error(ErrorKind::data, fmt::format("{}: shape {}, expected one label per image: (n, 1)",
-                                             array.name(), array.shape_text()));
-  }
-  if (shape[0] != images) {
-    throw Error(ErrorKind::data,
-                fmt::format("{}: {} labels, but {} images", array.name(), shape[0], images));
-  }
-  Labels labels(array.size());
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    labels[i] = array.whole(i);
-  }
-  return labels;
-}
-
-void check_labels(const std::string& path, std::string_view part, const Labels& labels,
-                  std::int64_t classes) {
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] < 0 || labels[i] >= classes) {
-      throw Error(ErrorKind::data, fmt::format("{}: {}_labels: label {} of sample {} is outside "
-                                               "0..{}",
-                                               path, part, labels[i], i, classes - 1));
-    }
-  }
 }
 
 }  // namespace
@@ -228,32 +178,6 @@ std::string NpzFile::unpack(const Entry& entry) const {
     damaged(path_, start, fmt::format("entry '{}' has a wrong checksum", entry.name));
   }
   return content;
-}
-
-DataSet read_npz_set(const std::filesystem::path& path, std::int64_t classes) {
-  const NpzFile file(path);
-  const auto read = [&](const std::string& part) {
-    Samples samples;
-    samples.images = to_images(file.array(part + "_images"));
-    samples.labels = to_labels(file.array(part + "_labels"), samples.images.size(0));
-    return samples;
-  };
-  DataSet set;
-  set.train = read("train");
-  set.test = read("test");
-  set.classes = classes;
-  if (classes == 0) {
-    check_labels(path.string(), "train", set.train.labels, kMostClasses);
-    check_labels(path.string(), "test", set.test.labels, kMostClasses);
-    set.classes =
-        1 + std::max(std::ranges::max(set.train.labels), std::ranges::max(set.test.labels));
-  }
-  check_labels(path.string(), "train", set.train.labels, set.classes);
-  check_labels(path.string(), "test", set.test.labels, set.classes);
-  for (std::int64_t i = 0; i < set.classes; ++i) {
-    set.class_names.push_back(std::to_string(i));
-  }
-  return set;
 }
 
 }  // namespace winnow

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "winnow/base/error.h"
+#include "winnow/base/math.h"
 
 namespace winnow {
 namespace {
@@ -75,8 +76,8 @@ void check_reachable(std::string_view name, std::int64_t min_size, std::int64_t 
 
 // How many samples of each class every client gets, or nothing when a client ends below min_size.
 // The counts depend on class sizes only, so a refused try costs no shuffling.
-std::optional<Counts> draw_counts(Stream& stream, const Lists& by_class,
-                                  const PartitionOptions& options, const PartitionInput& input) {
+std::optional<Counts> draw_counts(Stream& stream, const Lists& by_class, double alpha,
+                                  std::int64_t min_size, const PartitionInput& input) {
   std::vector<std::int64_t> sizes(index(input.clients), 0);
   Counts counts;
   for (const auto& samples : by_class) {
@@ -84,31 +85,31 @@ std::optional<Counts> draw_counts(Stream& stream, const Lists& by_class,
     bool usable = samples.empty();
     for (int tries = 0; !usable; ++tries) {
       if (tries == kShareTries) {
-        shares_vanish(options.alpha);
+        shares_vanish(alpha);
       }
-      shares = stream.dirichlet(options.alpha, sizes.size());
+      shares = stream.dirichlet(alpha, sizes.size());
       usable = cap_shares(shares, sizes, input.samples());
     }
     counts.push_back(samples.empty() ? std::vector<std::int64_t>(sizes.size(), 0)
                                      : cut_counts(shares, count_of(samples)));
     std::ranges::transform(sizes, counts.back(), sizes.begin(), std::plus<>());
   }
-  if (std::ranges::min(sizes) < options.min_size) {
+  if (std::ranges::min(sizes) < min_size) {
     return std::nullopt;
   }
   return counts;
 }
 
 // spec: partitions P3
-Assignment dirichlet(std::string_view name, Stream& stream, Lists by_class,
-                     const PartitionOptions& options, const PartitionInput& input) {
-  check_reachable(name, options.min_size, input.samples() / 2, "half of the", input);
+Assignment dirichlet(std::string_view name, Stream& stream, Lists by_class, double alpha,
+                     std::int64_t min_size, const PartitionInput& input) {
+  check_reachable(name, min_size, input.samples() / 2, "half of the", input);
   std::optional<Counts> counts;
   for (int tries = 0; !counts; ++tries) {
     if (tries == kDirichletTries) {
-      give_up(name, tries, fmt::format("alpha = {}, ", options.alpha), options.min_size, input);
+      give_up(name, tries, fmt::format("alpha = {}, ", alpha), min_size, input);
     }
-    counts = draw_counts(stream, by_class, options, input);
+    counts = draw_counts(stream, by_class, alpha, min_size, input);
   }
   Assignment assign = empty_assignment(input.clients);
   for (std::size_t c = 0; c < by_class.size(); ++c) {
@@ -245,7 +246,7 @@ Assignment assign_members(Stream& stream, const Membership& member, const Lists&
 }
 
 // spec: partitions P1
-Assignment iid_floor(const PartitionOptions& /*options*/, const PartitionInput& input) {
+Assignment iid_floor(const PartitionInput& input) {
   Stream stream(input.seed, "partition");
   const auto order = stream.permutation(input.samples());
   const std::int64_t size = input.samples() / input.clients;
@@ -259,7 +260,7 @@ Assignment iid_floor(const PartitionOptions& /*options*/, const PartitionInput& 
 }
 
 // spec: partitions P1
-Assignment iid_split(const PartitionOptions& /*options*/, const PartitionInput& input) {
+Assignment iid_split(const PartitionInput& input) {
   Stream stream(input.seed, "partition");
   const auto order = stream.permutation(input.samples());
   std::int64_t longer = input.samples() % input.clients;
@@ -274,24 +275,60 @@ Assignment iid_split(const PartitionOptions& /*options*/, const PartitionInput& 
 }
 
 // spec: input-noise 1.7
-Assignment iid_random(const PartitionOptions& options, const PartitionInput& input) {
-  check_reachable("iid_random", options.min_size, input.samples(), "the", input);
+Assignment iid_random(const PartitionInput& input, std::int64_t min_size) {
+  check_reachable("iid_random", min_size, input.samples(), "the", input);
   Stream stream(input.seed, "partition");
   for (int tries = 0; tries < kRandomTries; ++tries) {
     Assignment assign = empty_assignment(input.clients);
     for (std::int64_t i = 0; i < input.samples(); ++i) {
       assign[stream.below(assign.size())].push_back(i);
     }
-    if (all_hold(assign, options.min_size)) {
+    if (all_hold(assign, min_size)) {
       return assign;
     }
   }
-  give_up("iid_random", kRandomTries, "", options.min_size, input);
+  give_up("iid_random", kRandomTries, "", min_size, input);
+}
+
+std::vector<std::int64_t> scaled_counts(std::span<const double> sizes, std::int64_t count) {
+  const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+  std::vector<std::int64_t> counts;
+  for (const double size : sizes) {
+    counts.push_back(static_cast<std::int64_t>(size * static_cast<double>(count) / sum));
+  }
+  counts.front() += count - std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  return counts;
+}
+
+// spec: partitions P1
+Assignment iid_lognormal(const PartitionInput& input, double sigma, std::int64_t min_size) {
+  check_reachable("iid_lognormal", min_size, input.samples(), "the", input);
+  Stream stream(input.seed, "partition");
+  for (int tries = 0; tries < kRandomTries; ++tries) {
+    std::vector<double> sizes(index(input.clients));
+    std::ranges::generate(sizes, [&] { return math::exp(sigma * stream.normal()); });
+    const std::vector<std::int64_t> counts = scaled_counts(sizes, input.samples());
+    if (std::ranges::min(counts) < min_size) {
+      continue;
+    }
+    const auto order = stream.permutation(input.samples());
+    Assignment assign = empty_assignment(input.clients);
+    auto next = order.cbegin();
+    for (std::size_t k = 0; k < assign.size(); ++k) {
+      assign[k].assign(next, next + counts[k]);
+      next += counts[k];
+    }
+    return assign;
+  }
+  throw Error(ErrorKind::experiment,
+              fmt::format("iid_lognormal: none of {} draws gave every client min_size samples "
+                          "(sigma = {}, clients = {}, min_size = {}, {} samples)",
+                          kRandomTries, sigma, input.clients, min_size, input.samples()),
+              "lower sigma, federation.clients or min_size");
 }
 
 // spec: partitions P2
-Assignment shards(const PartitionOptions& options, const PartitionInput& input) {
-  const std::int64_t per_client = options.shards_per_client;
+Assignment shards(const PartitionInput& input, std::int64_t per_client) {
   const std::int64_t length = input.samples() / input.clients / per_client;
   if (length == 0) {
     throw Error(ErrorKind::experiment,
@@ -318,15 +355,15 @@ Assignment shards(const PartitionOptions& options, const PartitionInput& input) 
   return assign;
 }
 
-Assignment dirichlet_class(const PartitionOptions& options, const PartitionInput& input) {
+Assignment dirichlet_class(const PartitionInput& input, double alpha, std::int64_t min_size) {
   Stream stream(input.seed, "partition");
-  return dirichlet("dirichlet_class", stream, indices_by_class(input.labels, input.classes),
-                   options, input);
+  return dirichlet("dirichlet_class", stream, indices_by_class(input.labels, input.classes), alpha,
+                   min_size, input);
 }
 
 // spec: partitions P4. The blocks are cut from a permutation, so that a data set stored class by
 // class does not turn them into real classes.
-Assignment dirichlet_label_blind(const PartitionOptions& options, const PartitionInput& input) {
+Assignment dirichlet_label_blind(const PartitionInput& input, double alpha, std::int64_t min_size) {
   const std::int64_t length = input.samples() / kBlindBlocks;
   if (length == 0) {
     throw Error(ErrorKind::experiment,
@@ -339,24 +376,25 @@ Assignment dirichlet_label_blind(const PartitionOptions& options, const Partitio
   for (std::int64_t b = 0; b < kBlindBlocks; ++b) {
     blocks.emplace_back(order.cbegin() + b * length, order.cbegin() + (b + 1) * length);
   }
-  return dirichlet("dirichlet_label_blind", stream, std::move(blocks), options, input);
+  return dirichlet("dirichlet_label_blind", stream, std::move(blocks), alpha, min_size, input);
 }
 
 // spec: partitions P5
-Assignment bernoulli_dirichlet(const PartitionOptions& options, const PartitionInput& input) {
-  check_reachable("bernoulli_dirichlet", options.min_size, input.samples(), "the", input);
+Assignment bernoulli_dirichlet(const PartitionInput& input, double p, double alpha,
+                               std::int64_t min_size) {
+  check_reachable("bernoulli_dirichlet", min_size, input.samples(), "the", input);
   const Lists by_class = indices_by_class(input.labels, input.classes);
   Stream stream(input.seed, "partition");
   for (int tries = 0; tries < kBernoulliTries; ++tries) {
-    const Membership member = draw_membership(stream, input.clients, input.classes, options.p);
-    Assignment assign = assign_members(stream, member, by_class, options.alpha);
-    if (all_hold(assign, options.min_size)) {
+    const Membership member = draw_membership(stream, input.clients, input.classes, p);
+    Assignment assign = assign_members(stream, member, by_class, alpha);
+    if (all_hold(assign, min_size)) {
       shuffle_each(stream, assign);
       return assign;
     }
   }
-  give_up("bernoulli_dirichlet", kBernoulliTries,
-          fmt::format("p = {}, alpha = {}, ", options.p, options.alpha), options.min_size, input);
+  give_up("bernoulli_dirichlet", kBernoulliTries, fmt::format("p = {}, alpha = {}, ", p, alpha),
+          min_size, input);
 }
 
 }  // namespace winnow

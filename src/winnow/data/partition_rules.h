@@ -23,6 +23,10 @@ std::vector<std::int64_t> cut_counts(std::span<const double> shares, std::int64_
 bool cap_shares(std::span<double> shares, std::span<const std::int64_t> sizes,
                 std::int64_t samples);
 
+// How many of `count` samples each client gets by its size before scaling: the scaled sizes are
+// truncated, the first client takes what that leaves over. spec: partitions P1
+std::vector<std::int64_t> scaled_counts(std::span<const double> sizes, std::int64_t count);
+
 // The client (an index into `shares`) of each of `count` samples, drawn independently.
 // spec: partitions P5
 std::vector<std::size_t> scatter(Stream& stream, std::span<const double> shares,
@@ -36,13 +40,15 @@ Membership draw_membership(Stream& stream, std::int64_t clients, std::int64_t cl
 Assignment assign_members(Stream& stream, const Membership& member,
                           const std::vector<std::vector<std::int64_t>>& by_class, double alpha);
 
-// The entries of the table.
-Assignment iid_floor(const PartitionOptions& options, const PartitionInput& input);
-Assignment iid_split(const PartitionOptions& options, const PartitionInput& input);
-Assignment iid_random(const PartitionOptions& options, const PartitionInput& input);
-Assignment shards(const PartitionOptions& options, const PartitionInput& input);
-Assignment dirichlet_class(const PartitionOptions& options, const PartitionInput& input);
-Assignment dirichlet_label_blind(const PartitionOptions& options, const PartitionInput& input);
-Assignment bernoulli_dirichlet(const PartitionOptions& options, const PartitionInput& input);
+// The built-in partitions.
+Assignment iid_floor(const PartitionInput& input);
+Assignment iid_split(const PartitionInput& input);
+Assignment iid_random(const PartitionInput& input, std::int64_t min_size);
+Assignment iid_lognormal(const PartitionInput& input, double sigma, std::int64_t min_size);
+Assignment shards(const PartitionInput& input, std::int64_t per_client);
+Assignment dirichlet_class(const PartitionInput& input, double alpha, std::int64_t min_size);
+Assignment dirichlet_label_blind(const PartitionInput& input, double alpha, std::int64_t min_size);
+Assignment bernoulli_dirichlet(const PartitionInput& input, double p, double alpha,
+                               std::int64_t min_size);
 
 }  // namespace winnow

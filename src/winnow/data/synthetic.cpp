@@ -167,27 +167,31 @@ class Painter {
   std::vector<float> noise_;
 };
 
-Samples paint_part(Painter& painter, const SyntheticOptions& options, std::int64_t part,
-                   std::int64_t count) {
-  Samples samples;
-  samples.images = at::empty({count, options.channels, options.size, options.size}, at::kByte);
+at::Tensor room_for(std::int64_t count, const SyntheticOptions& options) {
+  return at::empty({count, options.channels, options.size, options.size}, at::kByte);
+}
+
+// `part`: 0 for training, 1 for testing.
+void paint_part(Painter& painter, const SyntheticOptions& options, std::int64_t part,
+                Samples& samples) {
   const std::int64_t stride = options.channels * options.size * options.size;
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (std::int64_t i = 0; i < samples.images.size(0); ++i) {
     Stream stream(options.seed, "synthetic sample", part, i);
     samples.labels.push_back(i % options.classes);
     painter.paint(stream, samples.labels.back(),
                   samples.images.data_ptr<std::uint8_t>() + i * stride);
   }
-  return samples;
 }
 
 }  // namespace
 
 DataSet make_synthetic(const SyntheticOptions& options) {
-  Painter painter(options);
   DataSet set;
-  set.train = paint_part(painter, options, 0, options.samples);
-  set.test = paint_part(painter, options, 1, options.test_samples);
+  set.train.images = room_for(options.samples, options);  // first: too many are refused at once
+  set.test.images = room_for(options.test_samples, options);
+  Painter painter(options);
+  paint_part(painter, options, 0, set.train);
+  paint_part(painter, options, 1, set.test);
   set.classes = options.classes;
   for (std::int64_t i = 0; i < options.classes; ++i) {
     set.class_names.push_back("pattern " + std::to_string(i));

@@ -12,16 +12,10 @@ Message KeepingClient::handle(const Message& task, ClientContext& context) const
     const auto& model = reply.get<State>("model");
     if (all_finite(model)) {
       // A copy: a lane may use the reply's memory again.
-      context.memory().archive.tensors[kLastModel] = model.flat.to(at::kCPU, /*non_blocking=*/false,
-                                                                   /*copy=*/true);
+      context.last_model() = model.flat.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
     }
   }
   return reply;
-}
-
-void KeepingClient::check_memory(ClientContext& context) const {
-  context.memory().archive.tensor(kLastModel, at::kFloat, {context.lane().layout()->total()});
-  side_->check_memory(context);
 }
 
 }  // namespace winnow

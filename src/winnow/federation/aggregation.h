@@ -31,6 +31,6 @@ class WeightedMean {
 void require_same_layout(const Layout& a, const Layout& b);
 
 // True when every value is a finite number.
-bool all_finite(const State& state);
+[[nodiscard]] bool all_finite(const State& state);
 
 }  // namespace winnow

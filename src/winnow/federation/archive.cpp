@@ -24,6 +24,18 @@ std::int64_t Bounds::last_client() const {
   return samples.empty() ? std::numeric_limits<std::int64_t>::max() : std::ssize(samples) - 1;
 }
 
+void Archive::put(const std::string& name, const at::Tensor& tensor) {
+  if (tensor.defined()) {
+    tensors[name] = tensor;
+  }
+}
+
+void Archive::put_clients(const std::string& name, const std::set<std::int64_t>& clients) {
+  if (!clients.empty()) {
+    values[name] = clients;
+  }
+}
+
 at::Tensor Archive::tensor(const std::string& name, at::ScalarType type,
                            at::IntArrayRef shape) const {
   const auto found = tensors.find(name);
@@ -52,6 +64,30 @@ at::Tensor Archive::model(const std::string& name) const {
 
 std::optional<CheckedJson> Archive::find(const std::string& name) const {
   return CheckedJson(values, "").find(name);
+}
+
+std::int64_t Archive::count(const std::string& name, std::int64_t otherwise) const {
+  const auto saved = find(name);
+  return saved ? saved->count() : otherwise;
+}
+
+bool Archive::truth(const std::string& name, bool otherwise) const {
+  const auto saved = find(name);
+  return saved ? saved->truth() : otherwise;
+}
+
+std::map<std::int64_t, double> Archive::numbers(const std::string& name, double low,
+                                                double high) const {
+  return read_numbers(find(name), bounds, low, high);
+}
+
+std::map<std::int64_t, std::optional<double>> Archive::known_numbers(
+    const std::string& name) const {
+  return read_known_numbers(find(name), bounds);
+}
+
+std::set<std::int64_t> Archive::clients(const std::string& name) const {
+  return read_clients(find(name), bounds);
 }
 
 std::int64_t saved_client(const std::string& digits, const std::string& name,

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "winnow/base/checked_json.h"
-#include "winnow/base/params.h"
+#include "winnow/base/json.h"
 #include "winnow/model/state.h"
 
 namespace winnow {
@@ -38,6 +38,14 @@ struct Archive {
   Json values = Json::object();
   Bounds bounds = {};
 
+  bool empty() const { return tensors.empty() && values.empty(); }
+  // Keeps a tensor under that name; an undefined one is left out.
+  void put(const std::string& name, const at::Tensor& tensor);
+  // Keeps a value for each of some clients.
+  template <typename T>
+  void put_by_client(const std::string& name, const std::map<std::int64_t, T>& by_client);
+  // Keeps a list of clients; where there are none it is left out.
+  void put_clients(const std::string& name, const std::set<std::int64_t>& clients);
   // The tensor of that name, or an undefined one. Its values must be finite.
   at::Tensor tensor(const std::string& name, at::ScalarType type, at::IntArrayRef shape) const;
   // The same with a value for each of the model's parameters, or for all of its state in float32.
@@ -45,6 +53,19 @@ struct Archive {
   at::Tensor model(const std::string& name) const;
   // The value of that name.
   std::optional<CheckedJson> find(const std::string& name) const;
+  // The number of that name, at least 0, or the truth value; `otherwise` where there is none.
+  std::int64_t count(const std::string& name, std::int64_t otherwise = 0) const;
+  bool truth(const std::string& name, bool otherwise) const;
+  // What put_by_client() kept, each value as `read` takes it; empty where there is nothing.
+  template <typename Read>
+  auto by_client(const std::string& name, const Read& read) const;
+  std::map<std::int64_t, double> numbers(const std::string& name,
+                                         double low = std::numeric_limits<double>::lowest(),
+                                         double high = std::numeric_limits<double>::max()) const;
+  // The same, with null for a number that is not known.
+  std::map<std::int64_t, std::optional<double>> known_numbers(const std::string& name) const;
+  // A list of clients, kept by put_clients() or as a value; empty where there is nothing.
+  std::set<std::int64_t> clients(const std::string& name) const;
 };
 
 // A client's id as it was saved in decimal digits; `name` says in messages where. It must be one
@@ -85,6 +106,16 @@ std::map<std::int64_t, double> read_numbers(const std::optional<CheckedJson>& sa
 // The same, with null for a number that is not known.
 std::map<std::int64_t, std::optional<double>> read_known_numbers(
     const std::optional<CheckedJson>& saved, const Bounds& bounds);
+
+template <typename T>
+void Archive::put_by_client(const std::string& name, const std::map<std::int64_t, T>& by_client) {
+  values[name] = save_by_client(by_client);
+}
+
+template <typename Read>
+auto Archive::by_client(const std::string& name, const Read& read) const {
+  return read_by_client(find(name), bounds, read);
+}
 
 // A list of clients; empty where there is nothing.
 std::set<std::int64_t> read_clients(const std::optional<CheckedJson>& saved, const Bounds& bounds);

@@ -4,23 +4,17 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "winnow/data/data_set.h"
-#include "winnow/federation/archive.h"
+#include "winnow/federation/memory.h"
 #include "winnow/federation/message.h"
 #include "winnow/train/lane.h"
 
 namespace winnow {
-
-// Under this name a client's memory holds the model that is its own, flat, in methods without a
-// global one: it is what such a run measures, hashes and writes down.
-inline constexpr const char* kOwnModel = "model";
-
-// Under this name a client's memory may hold which of its samples it last took for wrongly
-// labelled: int64, 0 or 1 for each. The run judges it; nothing else reads it.
-inline constexpr const char* kSuspected = "suspected";
 
 // The samples a client holds and the labels it was given. Never changes.
 struct ClientData {
@@ -28,19 +22,19 @@ struct ClientData {
   Labels given;
 };
 
-// What a client remembers between tasks. Empty for methods without client state.
-struct ClientMemory {
-  std::optional<Labels> labels = {};  // the labels in use, once a method has corrected some
-  // The labels the client last trained on, where it corrects them anew each time and keeps none.
-  // Nothing trains on these: the run judges them.
-  std::optional<Labels> last_labels = {};
-  // Which of its samples the client last trained on, where the method chooses; by place.
-  std::optional<std::vector<bool>> selected = {};
-  Archive archive = {};
+// What training minimised, summed over the samples that it went through.
+struct TrainingLoss {
+  double sum = 0.0;
+  std::int64_t samples = 0;
 
-  bool empty() const {
-    return !labels && !last_labels && !selected && archive.tensors.empty() &&
-           archive.values.empty();
+  TrainingLoss& operator+=(const TrainingLoss& other) {
+    sum += other.sum;
+    samples += other.samples;
+    return *this;
+  }
+  // Nothing where nothing was trained on.
+  std::optional<double> mean() const {
+    return samples == 0 ? std::nullopt : std::optional(sum / static_cast<double>(samples));
   }
 };
 
@@ -52,6 +46,7 @@ class ClientContext {
       : id_(id),
         data_(data),
         memory_(memory),
+        archive_(&memory.own),
         lane_(lane),
         options_(options),
         seed_(seed),
@@ -61,9 +56,30 @@ class ClientContext {
   std::int64_t size() const { return static_cast<std::int64_t>(data_.samples.size()); }
   // All local samples with the labels in use.
   LocalSet local_set() const {
-    return {data_.samples, memory_.labels ? *memory_.labels : data_.given};
+    return {data_.samples, memory_.trace.labels ? *memory_.trace.labels : data_.given};
   }
-  ClientMemory& memory() { return memory_; }
+  // What the client's code keeps for itself until the next task.
+  Archive& archive() { return *archive_; }
+  // Keeps a tensor there; it must not be changed in place afterwards.
+  void remember(const std::string& name, at::Tensor tensor);
+  // What is kept under that name, or `otherwise`.
+  [[nodiscard]] at::Tensor recall(const std::string& name, const at::Tensor& otherwise = {}) const;
+  void forget(const std::string& name) { archive_->tensors.erase(name); }
+  // Calls `handle` with the private state of the method that this one wraps.
+  template <typename Handle>
+  decltype(auto) as_base(const Handle& handle) {
+    struct Back {
+      Archive*& place;
+      Archive* own;
+      ~Back() { place = own; }
+    };
+    const Back back{archive_, std::exchange(archive_, &memory_.base)};
+    return handle(*this);
+  }
+  Trace& trace() { return memory_.trace; }
+  // The client's own model in methods without a global one; undefined while there is none.
+  at::Tensor& own_model() { return memory_.model; }
+  at::Tensor& last_model() { return memory_.last_model; }
   Lane& lane() { return lane_; }
   // The experiment's; a handler may change them for the task it answers.
   TrainOptions& options() { return options_; }
@@ -79,26 +95,61 @@ class ClientContext {
                      const LocalRule& rule) {
     TrainOutcome outcome = lane_.train(start, set, options_, rule, {seed_, round, id_});
     steps_ += outcome.steps;
+    const std::int64_t samples = outcome.steps > 0 ? set.size() * options_.epochs : 0;
+    loss_ += {outcome.mean_loss * static_cast<double>(samples), samples};
     return outcome;
+  }
+  // The same by another objective, all epochs at once. A client without samples returns the model
+  // as it is.
+  [[nodiscard]] State train_by(const Objective& objective, const State& start, std::int64_t round);
+  // Names the random streams of this participation.
+  [[nodiscard]] TrainKey key(std::int64_t round) const { return {seed_, round, id_}; }
+  // After Lane::begin(): takes every step of the plan, waits for the device, and counts the steps
+  // of every model and what they minimised.
+  void take_steps(const Plan& plan, const Objective& objective, const Stepping& how);
+  // A copy of the lane's model as it is now, complete on the device: ready to be sent.
+  [[nodiscard]] State finished_model(std::size_t number = 0) const;
+
+  // Logits of all local samples under that model, in eval mode, batch by batch.
+  [[nodiscard]] at::Tensor logits(const State& model, std::int64_t batch, const Jitter& view = {});
+  // How that model does on all local samples, or on `set`.
+  [[nodiscard]] Score score(const State& model) { return score(model, local_set()); }
+  [[nodiscard]] Score score(const State& model, const LocalSet& set);
+  // What the head takes and what it says of all local samples, in eval mode, under the lane's first
+  // model as it is.
+  struct Seen {
+    at::Tensor features;  // [samples, width]
+    at::Tensor logits;    // [samples, classes]
+  };
+  [[nodiscard]] Seen features();
+  // What a scoring pass sees: draw_view()'s, or the images as they are.
+  [[nodiscard]] Jitter view(ScoreView how, std::string_view purpose, std::int64_t round) const {
+    return how == ScoreView::clean ? Jitter() : draw_view(purpose, round);
   }
   // The view of all local samples for one scoring pass: augmented as in training, with one draw
   // keyed by purpose and round, or as they are where the lane does not augment.
-  Jitter draw_view(std::string_view purpose, std::int64_t round) const;
+  [[nodiscard]] Jitter draw_view(std::string_view purpose, std::int64_t round) const;
   // The given or corrected labels on the lane's device.
-  at::Tensor labels_tensor() const;
-  // Counts steps that were taken on the lane directly.
+  [[nodiscard]] at::Tensor labels_tensor() const;
+  // Counts steps that an earlier task took on the lane directly.
   void took(std::int64_t steps) { steps_ += steps; }
   std::int64_t steps() const { return steps_; }
+  const TrainingLoss& loss() const { return loss_; }
 
  private:
+  // Counts what steps minimised: the losses that Lane::run gave for the plan.
+  void minimised(const Plan& plan, const at::Tensor& losses);
+
   std::int64_t id_;
   const ClientData& data_;
   ClientMemory& memory_;
+  Archive* archive_;
   Lane& lane_;
   TrainOptions options_;
   std::uint64_t seed_;
   const Feed* public_feed_;
   std::int64_t steps_ = 0;
+  TrainingLoss loss_;
 };
 
 // The client-side handler of a method. One object serves all clients of a process, possibly from

@@ -1,9 +1,37 @@
 #include "winnow/federation/fleet.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <numeric>
 
+#include "winnow/base/error.h"
+
 namespace winnow {
+
+namespace {
+
+constexpr std::array<const char*, 4> kReasons{"silent", "late", "refused", "left"};
+
+}  // namespace
+
+std::string name_of(AbsenceReason reason) {
+  return kReasons.at(static_cast<std::size_t>(reason));
+}
+
+AbsenceReason absence_reason(const std::string& name) {
+  const auto found = std::ranges::find(kReasons, name);
+  if (found == kReasons.end()) {
+    throw Error(ErrorKind::run,
+                fmt::format("reason \"{}\": expected silent, late, refused or left", name));
+  }
+  return static_cast<AbsenceReason>(found - kReasons.begin());
+}
+
+bool is_absent(std::int64_t client, const std::vector<Absence>& absent) {
+  return std::ranges::binary_search(absent, client, {}, &Absence::client);
+}
 
 std::vector<std::int64_t> clients_with_samples(const Fleet& fleet) {
   std::vector<std::int64_t> clients;

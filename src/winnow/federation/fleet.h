@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "winnow/federation/message.h"
+#include "winnow/train/passes.h"
 
 namespace winnow {
 
@@ -22,6 +24,26 @@ struct Traffic {
   std::int64_t bytes_up = 0;        // payload of replies
   std::int64_t client_steps = 0;    // optimiser steps
   double train_seconds = 0.0;       // wall time spent waiting for clients
+  Passes passes = {};               // of images through networks, by clients
+};
+
+// Why an order has no reply that counts.
+enum class AbsenceReason {
+  silent,   // nothing came
+  late,     // it came after the time was up
+  refused,  // it did not fit
+  left,     // the client takes part no longer
+};
+
+std::string name_of(AbsenceReason reason);
+// Throws Error(kind run) for an unknown name.
+AbsenceReason absence_reason(const std::string& name);
+
+struct Absence {
+  std::int64_t client = 0;
+  AbsenceReason reason = AbsenceReason::silent;
+
+  bool operator==(const Absence&) const = default;
 };
 
 class Fleet {
@@ -37,16 +59,22 @@ class Fleet {
   // Sends every order and calls `fold` with each reply, one at a time, on the caller's thread, in
   // an order that depends on the orders alone: clients with more samples first, then lower ids.
   // Sums formed in `fold` therefore do not depend on who answers first, and only a few replies are
-  // ever held at once. At most one order per client. Throws what a client threw.
-  virtual void ask(const std::vector<Order>& orders, const Fold& fold) = 0;
+  // ever held at once. At most one order per client. Returns the clients whose reply never came,
+  // ascending: `fold` was not called for them. Throws what a client threw.
+  [[nodiscard]] virtual std::vector<Absence> ask(const std::vector<Order>& orders,
+                                                 const Fold& fold) = 0;
 
   virtual const Traffic& traffic() const = 0;
 };
 
 // The clients that hold at least one sample, ascending: those worth selecting.
-std::vector<std::int64_t> clients_with_samples(const Fleet& fleet);
+[[nodiscard]] std::vector<std::int64_t> clients_with_samples(const Fleet& fleet);
+
+// Whether the client is among the absent.
+[[nodiscard]] bool is_absent(std::int64_t client, const std::vector<Absence>& absent);
 
 // The fixed order in which orders are dispatched and replies folded: places into `orders`.
-std::vector<std::size_t> fold_order(const std::vector<Order>& orders, const Fleet& fleet);
+[[nodiscard]] std::vector<std::size_t> fold_order(const std::vector<Order>& orders,
+                                                  const Fleet& fleet);
 
 }  // namespace winnow

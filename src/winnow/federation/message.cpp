@@ -33,19 +33,6 @@ std::int64_t field_bytes(const Field& field) {
   return std::visit(Size{}, field);
 }
 
-const Schema& schema_of(const Message& message, const std::vector<Schema>& schemas) {
-  const auto schema = std::ranges::find(schemas, message.kind(), &Schema::kind);
-  if (schema == schemas.end()) {
-    throw Error(ErrorKind::peer, fmt::format("unknown message kind '{}'", message.kind()));
-  }
-  return *schema;
-}
-
-std::string answer_to(const Message& task, const std::vector<Schema>& schemas) {
-  const Schema& schema = schema_of(task, schemas);
-  return schema.answer.empty() ? schema.kind + "_done" : schema.answer;
-}
-
 }  // namespace
 
 Message& Message::set(std::string name, Field value) {
@@ -83,36 +70,6 @@ std::int64_t Message::bytes() const {
     sum += field_bytes(value);
   }
   return sum;
-}
-
-void check(const Message& message, const std::vector<Schema>& schemas) {
-  const auto& fields = message.fields();
-  const auto& expected = schema_of(message, schemas).fields;
-  const bool fits = std::ranges::equal(fields, expected, [](const auto& field, const auto& known) {
-    return field.first == known.first &&
-           field.second.index() == static_cast<std::size_t>(known.second);
-  });
-  if (!fits) {
-    throw Error(ErrorKind::peer,
-                fmt::format("message '{}' does not have the fields of its schema", message.kind()));
-  }
-}
-
-void check_task(const Message& task, const std::vector<Schema>& schemas) {
-  check(task, schemas);
-  if (std::ranges::count(schemas, answer_to(task, schemas), &Schema::kind) == 0) {
-    throw Error(ErrorKind::peer,
-                fmt::format("message '{}' is no task: there is no '{}' to answer it", task.kind(),
-                            answer_to(task, schemas)));
-  }
-}
-
-void check_reply(const Message& reply, const Message& task, const std::vector<Schema>& schemas) {
-  check(reply, schemas);
-  if (const std::string expected = answer_to(task, schemas); reply.kind() != expected) {
-    throw Error(ErrorKind::peer, fmt::format("task '{}' was answered with '{}', expected '{}'",
-                                             task.kind(), reply.kind(), expected));
-  }
 }
 
 }  // namespace winnow

@@ -22,21 +22,13 @@ using Field = std::variant<std::uint8_t, std::uint32_t, std::uint64_t, double, s
 
 enum class FieldType { u8, u32, u64, f64, f64s, f32s, state, states };
 
-// What a kind of message holds, exactly and in this order.
-struct Schema {
-  std::string kind;
-  std::vector<std::pair<std::string, FieldType>> fields;
-  // Of a task: the kind of its reply. Where it is empty, that is the kind with "_done" behind it.
-  std::string answer = {};
-};
-
 class Message {
  public:
   explicit Message(std::string kind) : kind_(std::move(kind)) {}
 
   const std::string& kind() const { return kind_; }
   // The same fields under another kind.
-  Message renamed(std::string kind) const;
+  [[nodiscard]] Message renamed(std::string kind) const;
   Message& set(std::string name, Field value);
 
   // The field of that name and type; throws Error(kind peer) when it is missing or of another type.
@@ -50,7 +42,7 @@ class Message {
   }
   bool has(std::string_view name) const;
 
-  // Payload in bytes, without framing and names, which both sides know from the schema.
+  // Payload in bytes, without framing and names, which both sides know from the exchange.
   std::int64_t bytes() const;
 
   const std::vector<std::pair<std::string, Field>>& fields() const { return fields_; }
@@ -67,12 +59,5 @@ class Message {
 inline std::int64_t round_of(const Message& task) {
   return task.get<std::uint32_t>("round");
 }
-
-// Throws Error(kind peer) unless the message has exactly the fields of one of the schemas.
-void check(const Message& message, const std::vector<Schema>& schemas);
-// The same for a task, which something must answer.
-void check_task(const Message& task, const std::vector<Schema>& schemas);
-// The same for a reply, which must be of the kind that the task asks for.
-void check_reply(const Message& reply, const Message& task, const std::vector<Schema>& schemas);
 
 }  // namespace winnow

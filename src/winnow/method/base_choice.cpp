@@ -6,7 +6,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
-#include "winnow/method/fedavg/fedavg.h"
+#include "winnow/method/base/fedavg/fedavg.h"
 
 namespace winnow {
 namespace {
@@ -26,7 +26,7 @@ std::unique_ptr<BaseMethod> make_base(const MethodInfo& info) {
 Error not_a_base(const MethodInfo& info, const std::string& key,
                  const std::vector<std::string>& known) {
   const char* reason = info.truth == Truth::none
-                           ? "a wrapper steps in between a base's training and its fusion"
+                           ? "a wrapper acts between a base's training and its aggregation"
                            : "a base may not use ground truth";
   return {ErrorKind::experiment, fmt::format("{} = \"{}\": it cannot be wrapped", key, info.name),
           fmt::format("{}; expected one of {}", reason, join(known, ", "))};
@@ -42,7 +42,7 @@ std::vector<std::string> BaseChoice::names() const {
     return allowed_;
   }
   std::vector<std::string> names;
-  for (const MethodInfo& info : methods_.all()) {
+  for (const MethodInfo& info : methods_) {
     if (make_base(info) != nullptr) {
       names.push_back(info.name);
     }
@@ -70,13 +70,13 @@ void BaseChoice::set(const Json& value, const std::string& key) {
   const std::vector<std::string> known = names();
   const auto wanted = name->get<std::string>();
   if (std::ranges::count(known, wanted) == 0) {
-    const auto info = std::ranges::find(methods_.all(), wanted, &MethodInfo::name);
-    if (info != methods_.all().end() && make_base(*info) == nullptr) {
+    const MethodInfo* info = methods_.look_up(wanted);
+    if (info != nullptr && make_base(*info) == nullptr) {
       throw not_a_base(*info, key, known);
     }
     throw Error(ErrorKind::experiment,
                 fmt::format("{} = \"{}\": expected one of {}", key, wanted, join(known, ", ")),
-                suggestion(wanted, known));
+                suggestion(wanted, known, "winnow list methods"));
   }
   std::unique_ptr<BaseMethod> base = make_base(methods_.find(wanted));
   Params params;
@@ -84,6 +84,11 @@ void BaseChoice::set(const Json& value, const std::string& key) {
   params.read(table, key, {"name"});
   name_ = wanted;
   base_ = std::move(base);
+}
+
+std::string BaseChoice::needs_sgd() const {
+  const std::string reason = base_->needs_sgd();
+  return reason.empty() ? "" : fmt::format("base {}: {}", name_, reason);
 }
 
 void BaseChoice::save(Archive& archive) const {

@@ -17,13 +17,15 @@ class BaseChoice final : public Choice {
   // What may be chosen: the names given, or every base method there is. Before know() these are the
   // built-in ones.
   explicit BaseChoice(std::vector<std::string> allowed = {});
-  void know(const Registry& methods) { methods_ = methods; }
+  void know(const Offered& offered) { methods_ = offered.methods; }
 
   Json value() const override;
   std::string name() const override { return name_; }
   std::vector<std::string> names() const override;
   void set(const Json& value, const std::string& key) override;
 
+  // Method::needs_sgd() of the chosen base, and which one that is.
+  std::string needs_sgd() const;
   // The state of the chosen base, under names of its own in the wrapper's archive.
   void save(Archive& archive) const;
   void load(const Archive& archive);
@@ -33,7 +35,7 @@ class BaseChoice final : public Choice {
 
  private:
   std::vector<std::string> allowed_;
-  Registry methods_ = builtin_methods();
+  Methods methods_ = builtin_methods();
   std::string name_ = "fedavg";
   std::unique_ptr<BaseMethod> base_;
 };

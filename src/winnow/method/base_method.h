@@ -5,19 +5,24 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "winnow/federation/aggregation.h"
-#include "winnow/method/method.h"
+#include "winnow/method/round.h"
 
 namespace winnow {
+
+// What a client's model weighs before any factor of a wrapper.
+enum class Weighting {
+  samples,  // as much as it has samples
+  equal,    // as much as any other
+};
 
 // An uploaded model on its way into the next global one.
 struct Upload {
   std::int64_t client = 0;
-  Message reply;         // as the base method's schemas have it: "model", "samples", ...
+  Message reply;         // as the base method's exchanges have it: "model", "samples", ...
   double samples = 0.0;  // what it weighs by its data
   double factor = 1.0;   // what a wrapper multiplies that by; 1 for all is the base method alone
 
@@ -34,33 +39,34 @@ struct ModelCount {
 };
 
 // All participants of a round.
-ModelCount whole_round(const Setting& setting, std::string who);
+[[nodiscard]] ModelCount whole_round(const Setting& setting, std::string who);
 
 // What is not overridden is FedAvg. Training tasks are of kind "train", their replies of kind
-// "train_done"; both begin with the fields of FedAvg's (see schemas()), and a base method may add
+// "train_done"; both begin with the fields of FedAvg's (see exchanges()), and a base method may add
 // fields and further kinds. Its messages, client side and server side must agree.
 class BaseMethod : public Method {
  public:
   std::unique_ptr<ClientSide> client_side() const override;
-  std::vector<Schema> schemas() const override;
-  void play(std::int64_t round, Server& server) override;
-  // A round with `count` of `pool`, its training tasks under the kind `kind`: select, begin, ask,
-  // add for every reply, finish, note.
-  void play_among(std::span<const std::int64_t> pool, std::int64_t count, const std::string& kind,
-                  std::int64_t round, Server& server);
+  std::vector<Exchange> exchanges(const Setting& setting) const override;
+  void play(std::int64_t number, Server& server) override;
+  // A round with `count` of its pool, the training tasks under the kind `kind`: select, begin, ask,
+  // add for every reply, finish.
+  void play_round(Round& round, std::int64_t count, const std::string& kind = "train");
 
-  // Chooses `count` of `pool` (ascending), or all when there are fewer.
-  virtual std::vector<std::int64_t> select(std::span<const std::int64_t> pool, std::int64_t count,
-                                           std::int64_t round, Server& server);
-  // The task of one chosen client.
-  virtual Message task(std::int64_t round, std::int64_t client, const State& global) const;
+  // Chooses `count` of the round's pool, ascending, or all when there are fewer.
+  [[nodiscard]] virtual std::vector<std::int64_t> select(Round& round, std::int64_t count);
+  // The task of one chosen client, after begin().
+  [[nodiscard]] virtual Message task(const Round& round, std::int64_t client) const;
   // From uploads to the next global model: begin(), add() in the fleet's order, finish(). A round
-  // may add fewer uploads than were asked for, with factors of the wrapper's choice.
-  virtual void begin(const State& global);
-  virtual void add(const Upload& upload);
-  virtual State finish();
-  // What the event of a round should show of how its models were fused, after finish().
-  virtual void note(Json& /*notes*/) const {}
+  // may add fewer uploads than were asked for, with factors of the wrapper's choice. `round.global`
+  // is the model that was sent out all the while. What the event of the round should show, a part
+  // notes in the round, and so it is there whoever wraps the method.
+  virtual void begin(Round& round);
+  virtual void add(Round& round, const Upload& upload);
+  // Whether what was added makes a next model. Where clients are absent it may be too little, and
+  // the model then stays as it is.
+  [[nodiscard]] virtual bool can_finish() const { return mean_.total_weight() > 0.0; }
+  [[nodiscard]] virtual State finish(Round& round);
   // Whether Upload::weight() or its factor has a say in the next model. A wrapper that does nothing
   // but weigh clients refuses a base without.
   virtual bool weighs() const { return true; }
@@ -77,23 +83,13 @@ class BaseMethod : public Method {
 };
 
 // Sends base's training task to the chosen clients, to each under the kind that `kind_of` says, and
-// hands over every reply whose model is finite, in the fleet's order. Notes who took part and who
-// was rejected; throws Error(kind run) when nobody is left.
+// hands over every reply that is usable, in the fleet's order. Notes who took part and who was
+// rejected, as Round::note_replies() does.
 using KindOf = std::function<std::string(std::int64_t client)>;
-void ask_to_train(const BaseMethod& base, const KindOf& kind_of, std::int64_t round,
-                  const std::vector<std::int64_t>& chosen, Server& server,
+void ask_to_train(const BaseMethod& base, Round& round, const KindOf& kind_of,
                   const std::function<void(Upload)>& take);
 // The same with one kind for all.
-void ask_to_train(const BaseMethod& base, const std::string& kind, std::int64_t round,
-                  const std::vector<std::int64_t>& chosen, Server& server,
+void ask_to_train(const BaseMethod& base, Round& round, const std::string& kind,
                   const std::function<void(Upload)>& take);
-
-// Notes who took part in a round and whose reply was rejected for values that are not finite;
-// throws Error(kind run) when that is everybody.
-void note_replies(std::int64_t round, const std::vector<std::int64_t>& chosen,
-                  const std::vector<std::int64_t>& rejected, Json& notes);
-
-// The clients a round may choose from; throws Error(kind run) when no client holds a sample.
-std::vector<std::int64_t> selectable_clients(const Fleet& fleet);
 
 }  // namespace winnow

@@ -12,17 +12,17 @@ namespace winnow {
 // For every sample the probability that it belongs to the mixture component with the smaller
 // losses, after min-max normalisation (spec: label-noise B.3 cleanprob). Losses that are all equal,
 // and losses that are not all finite, say nothing: every sample is clean with probability 1.
-std::vector<double> clean_probability(std::vector<double> losses);
+[[nodiscard]] std::vector<double> clean_probability(std::vector<double> losses);
 
 // Reliabilities (the client's own first) divided by their sum; equal weights when all are zero.
-std::vector<double> vote_weights(std::span<const double> reliability);
+[[nodiscard]] std::vector<double> vote_weights(std::span<const double> reliability);
 
 // q_i = sum_j weights_j * votes[j][i]; at least one voter, as many weights as voters.
-std::vector<double> joint_probability(const std::vector<std::vector<double>>& votes,
-                                      std::span<const double> weights);
+[[nodiscard]] std::vector<double> joint_probability(const std::vector<std::vector<double>>& votes,
+                                                    std::span<const double> weights);
 
 // The samples with a probability above the threshold; when there is none, every sample.
-std::vector<bool> clean_mask(std::span<const double> probability, double threshold);
+[[nodiscard]] std::vector<bool> clean_mask(std::span<const double> probability, double threshold);
 
 // The marked samples of a local set, as a set of its own.
 class Subset {

@@ -1,7 +1,7 @@
 // A base method whose rule needs all models of a round at once.
 #pragma once
 
-#include "winnow/federation/robust.h"
+#include "winnow/federation/robust/robust.h"
 #include "winnow/method/base_method.h"
 
 namespace winnow {
@@ -10,11 +10,12 @@ namespace winnow {
 // out of `held_`.
 class HoldingMethod : public BaseMethod {
  public:
-  void begin(const State& /*global*/) override { held_.clear(); }
-  void add(const Upload& upload) override {
+  void begin(Round& /*round*/) override { held_.clear(); }
+  void add(Round& /*round*/, const Upload& upload) override {
     held_.add(upload.client, upload.model(), upload.weight(), upload.samples);
   }
-  State finish() override = 0;
+  bool can_finish() const override { return held_.size() > 0; }
+  State finish(Round& round) override = 0;
 
  protected:
   HeldModels held_;

@@ -10,11 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "winnow/base/catalog.h"
 #include "winnow/base/params.h"
 #include "winnow/federation/archive.h"
 #include "winnow/federation/client.h"
+#include "winnow/federation/exchange.h"
 #include "winnow/federation/fleet.h"
 #include "winnow/federation/message.h"
+#include "winnow/model/net.h"
+#include "winnow/train/options.h"
 
 namespace winnow {
 
@@ -25,12 +29,13 @@ struct Setting {
   std::int64_t clients = 0;
   double fraction = 0.1;
   std::int64_t classes = 0;
+  std::int64_t features = 0;    // what the head of the model takes; 0: not known
   std::int64_t validation = 0;  // samples in the server's own validation set
   LayoutPtr layout = nullptr;   // of the model that is trained
   // Ground truth, filled in only for a method that is registered with Truth::clients.
   std::vector<std::int64_t> noisy_clients = {};
   std::int64_t public_images = 0;  // images without labels that everybody has
-  double lr_decay = 1.0;           // the clients' learning rate is multiplied by it after a round
+  TrainOptions train = {};         // how the clients train
 };
 
 // What a method's server side may use in a round: the fleet and the global model. It has no path to
@@ -73,11 +78,11 @@ struct Details {
 // Which models a run measures on the test set, hashes and writes down.
 enum class Measured {
   global,    // the server's
-  clients,   // those the clients keep as kOwnModel: the mean of their accuracies and losses
+  clients,   // those the clients keep as their own: the mean of their accuracies and losses
   ensemble,  // the same, as one: the mean of their probabilities
 };
 
-class Registry;
+struct Offered;
 
 // One object per run. Calls come in this order: know, declare, (Params::read), check, then load
 // when a run is resumed, then play for every round with save between rounds. Not thread-safe.
@@ -85,8 +90,9 @@ class Method {
  public:
   virtual ~Method() = default;
 
-  // The methods of the program, for a method that has one of them as a parameter.
-  virtual void know(const Registry& /*methods*/) {}
+  // What the program has by name, for a method with a parameter that names some of it. What is kept
+  // of it must be copied.
+  virtual void know(const Offered& /*offered*/) {}
   // Declares the method's own parameters over its members.
   virtual void declare(Params& /*params*/) {}
   // Refuses an impossible setting with Error(kind experiment).
@@ -102,13 +108,16 @@ class Method {
   // Whether it looks at what the head takes, or trains the head alone; a network that has a forward
   // pass only is then refused.
   virtual bool needs_features() const { return false; }
+  // Why its clients must take steps of plain SGD: what of its arithmetic relies on them. Empty: any
+  // train.optimizer will do. A method that wraps others speaks for the chosen one too.
+  virtual std::string needs_sgd() const { return {}; }
   // Width of the projection before the head that it wants where the experiment leaves the choice to
   // it; 0: none.
   virtual std::int64_t projection() const { return 0; }
   // The client side, made after the parameters are read.
-  virtual std::unique_ptr<ClientSide> client_side() const = 0;
-  // Every kind of task and reply the method uses; a client may answer a task only as it says.
-  virtual std::vector<Schema> schemas() const = 0;
+  [[nodiscard]] virtual std::unique_ptr<ClientSide> client_side() const = 0;
+  // Every task of the method with its reply; a client may answer a task only as it says.
+  [[nodiscard]] virtual std::vector<Exchange> exchanges(const Setting& setting) const = 0;
   // Models beside the global one that are measured whenever it is, by the name under which the
   // round notes their accuracy.
   virtual std::map<std::string, State> also_measured(const Setting& /*setting*/) const {
@@ -117,9 +126,9 @@ class Method {
   // Plays one round: asks the fleet and replaces server.global.
   virtual void play(std::int64_t round, Server& server) = 0;
   // What the method has found out so far, for the metrics.
-  virtual Findings findings() const { return {}; }
+  [[nodiscard]] virtual Findings findings() const { return {}; }
   // More of it, asked for when files are written and not in every round.
-  virtual Details details() const { return {}; }
+  [[nodiscard]] virtual Details details() const { return {}; }
   // Under which name the run is to note how right the labels in use are after a round, -1 for
   // before the first; empty: it is not. Every name once in a run.
   virtual std::string keeps_labels_as(std::int64_t /*round*/, const Setting& /*setting*/) const {
@@ -147,23 +156,19 @@ struct MethodInfo {
   std::string summary;  // one line
   std::function<std::unique_ptr<Method>()> make;
   Truth truth = Truth::none;
+  // Keys of an experiment with their values, by which a run of a few rounds and half a dozen
+  // clients gets through all phases of the method. Every method is tested with them, on its own
+  // and, as far as they are its own parameters, wrapped; a sweep over all methods sets them, too.
+  Json smoke = Json::object();
 };
 
-// The methods a program knows. A program of your own starts from builtin_methods() and adds to it.
-class Registry {
- public:
-  // Throws Error(kind internal) when the name is taken.
-  void add(MethodInfo info);
-  const std::vector<MethodInfo>& all() const { return methods_; }
-  // Throws Error(kind experiment) with a suggestion for an unknown name.
-  const MethodInfo& find(const std::string& name) const;
-  // The method of that name, which knows all the others.
-  std::unique_ptr<Method> make(const std::string& name) const;
+using Methods = Catalog<MethodInfo>;
+const Methods& builtin_methods();
 
- private:
-  std::vector<MethodInfo> methods_;
+// What a method may choose from by name.
+struct Offered {
+  const Methods& methods;
+  const Networks& networks;
 };
-
-Registry builtin_methods();
 
 }  // namespace winnow

@@ -7,8 +7,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
 #include "winnow/federation/aggregation.h"
-#include "winnow/federation/selection.h"
-#include "winnow/method/base_method.h"
+#include "winnow/method/round.h"
 
 namespace winnow {
 namespace {
@@ -17,50 +16,40 @@ constexpr const char* kSecond = "second";
 
 }  // namespace
 
-std::vector<Schema> TwinMethod::schemas() const {
-  return {
-      {"train",
-       {{"round", FieldType::u32}, {"model", FieldType::state}, {kSecond, FieldType::state}}},
-      {"train_done",
-       {{"model", FieldType::state}, {kSecond, FieldType::state}, {"samples", FieldType::u32}}}};
+std::vector<Exchange> TwinMethod::exchanges(const Setting& /*setting*/) const {
+  return {{"train",
+           {field::round(), field::global_model(),
+            field::model(kSecond, "the second model that all train")},
+           "train_done",
+           {field::trained_model(),
+            field::model(kSecond, "its second model after training, as telling as the first"),
+            field::samples()}}};
 }
 
-void TwinMethod::play(std::int64_t round, Server& server) {
-  const std::vector<std::int64_t> pool = selectable_clients(server.fleet);
-  const std::vector<std::int64_t> chosen = select_uniform(
-      pool, participants(server.setting.fraction, std::ssize(pool)), server.setting.seed, round);
+void TwinMethod::play(std::int64_t number, Server& server) {
+  Round round(number, server);
+  round.chosen = round.draw();
   if (!second_.defined()) {
     if (!server.initial) {
       throw Error(ErrorKind::internal, "a method of two models needs Server::initial");
     }
-    second_ = server.initial(stream_key(server.setting.seed, "second model", {})).flat;
+    second_ = server.initial(stream_key(round.setting.seed, "second model", {})).flat;
   }
-  const State second{server.global.layout, second_.to(server.global.flat.device())};
-  std::vector<Order> orders;
-  orders.reserve(chosen.size());
-  for (const std::int64_t client : chosen) {
-    orders.push_back({client, Message("train")
-                                  .set("round", static_cast<std::uint32_t>(round))
-                                  .set("model", server.global)
-                                  .set(kSecond, second)});
-  }
+  const State second{round.global.layout, second_.to(round.global.flat.device())};
   WeightedMean first_mean;
   WeightedMean second_mean;
-  std::vector<std::int64_t> rejected;
-  server.fleet.ask(orders, [&](std::int64_t client, const Message& reply) {
-    const auto& one = reply.get<State>("model");
-    const auto& other = reply.get<State>(kSecond);
-    if (!all_finite(one) || !all_finite(other)) {
-      rejected.push_back(client);
-      return;
-    }
-    const auto samples = static_cast<double>(reply.get<std::uint32_t>("samples"));
-    first_mean.add(one, samples);
-    second_mean.add(other, samples);
-  });
-  note_replies(round, chosen, rejected, server.notes);
-  server.global = first_mean.finish();
-  second_ = second_mean.finish().flat;
+  round.ask(
+      round.chosen, [&](std::int64_t) { return round.task("train").set(kSecond, second); },
+      exchanges(round.setting),
+      [&](std::int64_t, const Message& reply) {
+        const auto samples = static_cast<double>(reply.get<std::uint32_t>("samples"));
+        first_mean.add(reply.get<State>("model"), samples);
+        second_mean.add(reply.get<State>(kSecond), samples);
+      });
+  if (round.note_replies()) {
+    round.global = first_mean.finish();
+    second_ = second_mean.finish().flat;
+  }
 }
 
 std::map<std::string, State> TwinMethod::also_measured(const Setting& setting) const {
@@ -72,9 +61,7 @@ std::map<std::string, State> TwinMethod::also_measured(const Setting& setting) c
 }
 
 void TwinMethod::save(Archive& archive) const {
-  if (second_.defined()) {
-    archive.tensors[kSecond] = second_;
-  }
+  archive.put(kSecond, second_);
 }
 
 void TwinMethod::load(const Archive& archive) {

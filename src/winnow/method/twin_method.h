@@ -12,9 +12,9 @@ namespace winnow {
 // with "second", a model, after "model".
 class TwinMethod : public Method {
  public:
-  std::vector<Schema> schemas() const override;
+  std::vector<Exchange> exchanges(const Setting& setting) const override;
   // A round of FedAvg with both models. A reply is rejected when either is not finite.
-  void play(std::int64_t round, Server& server) override;
+  void play(std::int64_t number, Server& server) override;
   // The second model, as `second_accuracy`.
   std::map<std::string, State> also_measured(const Setting& setting) const override;
   void save(Archive& archive) const override;
@@ -25,9 +25,9 @@ class TwinMethod : public Method {
 };
 
 // A reply with both models.
-Message twin_reply(State model, State second, const ClientContext& context);
+[[nodiscard]] Message twin_reply(State model, State second, const ClientContext& context);
 
 // FedAvg's local training of each model alone, with the same batches.
-Message train_twins(const Message& task, ClientContext& context);
+[[nodiscard]] Message train_twins(const Message& task, ClientContext& context);
 
 }  // namespace winnow

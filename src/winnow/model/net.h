@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "winnow/base/catalog.h"
 #include "winnow/base/random.h"
 #include "winnow/model/state.h"
 
@@ -127,9 +128,8 @@ struct NetInfo {
   std::function<std::unique_ptr<Net>(const NetShape&)> make;
 };
 
-// All networks, in the order `winnow list models` shows them.
-const std::vector<NetInfo>& zoo();
-// Throws Error(kind experiment) with a suggestion for an unknown name.
-const NetInfo& find_net(const std::string& name);
+// The networks of a program, in the order `winnow list models` shows them.
+using Networks = Catalog<NetInfo>;
+const Networks& builtin_networks();
 
 }  // namespace winnow

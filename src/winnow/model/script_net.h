@@ -40,8 +40,8 @@ class ScriptModel {
   // layers that then stay in the mode of the trace.
   explicit ScriptModel(const std::filesystem::path& file);
 
-  // An entry like those of zoo(). Its make() throws Error(kind experiment) when the module cannot
-  // take images of that shape, or does not give one logit per class.
+  // An entry like those of builtin_networks(). Its make() throws Error(kind experiment) when the
+  // module cannot take images of that shape, or does not give one logit per class.
   //
   // For methods that look at features the module must have a method (or submodule) `features`, from
   // images to [batch, d], and a Linear submodule `head` that makes the logits of them; without,

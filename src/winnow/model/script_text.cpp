@@ -270,10 +270,9 @@ void write_vit(Writer& to, const NetShape& /*shape*/) {
   to.linear("head");
 }
 
-}  // namespace
+using Write = void (*)(Writer&, const NetShape&);
 
-std::string script_text(const std::string& model, const NetShape& shape, const Layout& layout) {
-  using Write = void (*)(Writer&, const NetShape&);
+const std::map<std::string, Write>& script_writers() {
   static const std::map<std::string, Write> known{
       {"lenet5", write_lenet5},       {"lenet5_valid", write_lenet5_valid},
       {"cnn4", write_cnn4},           {"cnn2", write_cnn2},
@@ -282,6 +281,17 @@ std::string script_text(const std::string& model, const NetShape& shape, const L
       {"vgg16_bn", write_vgg},        {"vgg16_bn_cifar", write_vgg},
       {"mobilenet", write_mobilenet}, {"convmixer_256_8", write_convmixer},
       {"vit_tiny", write_vit},        {"vit_small", write_vit}};
+  return known;
+}
+
+}  // namespace
+
+bool has_script_text(const std::string& model) {
+  return script_writers().contains(model);
+}
+
+std::string script_text(const std::string& model, const NetShape& shape, const Layout& layout) {
+  const std::map<std::string, Write>& known = script_writers();
   const auto found = known.find(model);
   if (found == known.end()) {
     throw Error(ErrorKind::internal, fmt::format("model '{}' has no TorchScript text", model));

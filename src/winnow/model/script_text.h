@@ -14,4 +14,7 @@ namespace winnow {
 // of the whole zoo.
 std::string script_text(const std::string& model, const NetShape& shape, const Layout& layout);
 
+// Whether there is one: for the networks of the zoo.
+bool has_script_text(const std::string& model);
+
 }  // namespace winnow

@@ -151,10 +151,11 @@ LoadedWeights load_weights(const std::filesystem::path& path, const State& fresh
       at::Tensor view = loaded.state.view(slot);
       view.copy_(found->second.view(slot.shape));
       if (!view.isfinite().all().item<bool>()) {
-        throw Error(ErrorKind::data,
-                    fmt::format("{}: tensor {} holds values that are not finite numbers",
-                                path.string(), quoted_name(slot.name)),
-                    "a run cannot start from them; was the model trained with too large steps?");
+        throw Error(
+            ErrorKind::data,
+            fmt::format("{}: tensor {} holds values that are not finite numbers", path.string(),
+                        quoted_name(slot.name)),
+            "a run cannot start from them; was the model trained with too large a learning rate?");
       }
     }
   }

@@ -113,7 +113,7 @@ LedgerClient read_client(LedgerLine& line) {
   entry.client = line.whole("client");
   entry.block = line.whole("block", kGivenLabelsBlock);
   entry.name = line.word("name");
-  entry.level = line.number("level");
+  entry.level = line.number("level") + 0.0;  // a negative zero becomes one
   entry.picked = line.whole("picked");
   entry.wrong = line.whole("wrong");
   entry.samples = line.whole("samples");

@@ -15,9 +15,9 @@ std::int64_t exact_share(double share, std::int64_t count) {
 }
 
 void NoiseScope::declare(Params& params) {
-  params.add("clients", clients, "ids of the only clients this block is for; empty: all")
+  params.add("clients", clients, "ids of the clients that this block applies to; empty: all")
       .at_least(0);
-  params.add("share", share, "share of the clients, drawn at random, that this block is for")
+  params.add("share", share, "share of the clients, drawn at random, that this block applies to")
       .range(0, 1);
 }
 

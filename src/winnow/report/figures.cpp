@@ -23,12 +23,15 @@ struct CurveKind {
   std::string axis;
   std::string title;
   std::string x_title;
+  bool is_share = true;  // drawn in percent
 };
 
 struct Means {
   Points line;
   Points low;
   Points high;
+  std::vector<double> deviations;
+  std::vector<std::size_t> counts;  // runs at every point
 };
 
 double mean_of(const std::vector<double>& values) {
@@ -85,6 +88,8 @@ Means means_over_runs(const std::vector<CheckedJson>& runs, const CurveKind& kin
       means.line.emplace_back(x, y);
       means.low.emplace_back(x, y - spread);
       means.high.emplace_back(x, y + spread);
+      means.deviations.push_back(spread);
+      means.counts.push_back(at.y.size());
     }
   }
   return means;
@@ -121,33 +126,47 @@ void move_apart(std::vector<Label>& labels, double bottom) {
   }
 }
 
-// Nothing when no run has such values.
-std::string curve_picture(const std::vector<Method>& methods, const CurveKind& kind) {
-  std::vector<std::pair<const Method*, Means>> curves;
-  std::vector<double> xs;
-  std::vector<double> ys;
+using Curves = std::vector<std::pair<const Method*, Means>>;
+
+// Of the methods that have such values.
+Curves curves_of(const std::vector<Method>& methods, const CurveKind& kind) {
+  Curves curves;
   for (const Method& method : methods) {
-    Means means = means_over_runs(method.runs, kind);
-    for (const Points* points : {&means.low, &means.high}) {
-      for (const auto& [x, y] : *points) {
-        xs.push_back(x);
-        ys.push_back(std::clamp(y, 0.0, 1.0));
-      }
-    }
-    if (!means.line.empty()) {
+    if (Means means = means_over_runs(method.runs, kind); !means.line.empty()) {
       curves.emplace_back(&method, std::move(means));
     }
   }
-  if (curves.empty()) {
-    return {};
+  return curves;
+}
+
+// Room for names of that many letters beside the plot.
+double width_beside(const Curves& curves) {
+  constexpr double kLetter = 7.0;
+  std::size_t longest = 0;
+  for (const auto& [method, means] : curves) {
+    longest = std::max(longest, method->name.size());
+  }
+  return std::max(210.0, 20.0 + kLetter * static_cast<double>(longest));
+}
+
+std::string curve_picture(const Curves& curves, const CurveKind& kind) {
+  std::vector<double> xs;
+  std::vector<double> ys;
+  for (const auto& [method, means] : curves) {
+    for (const Points* points : {&means.low, &means.high}) {
+      for (const auto& [x, y] : *points) {
+        xs.push_back(x);
+        ys.push_back(kind.is_share ? std::clamp(y, 0.0, 1.0) : y);
+      }
+    }
   }
   Scale x = scale_around(xs, kind.x_title);
   x.low = std::ranges::min(xs);
   x.high = std::max(std::ranges::max(xs), x.low + 1.0);
   Scale y = scale_around(ys, kind.title);
-  y.factor = 100.0;
-  const double legend = std::min(420.0, 40.0 + 15.0 * static_cast<double>(curves.size()));
-  SvgCanvas canvas(900.0, std::max(430.0, legend));
+  y.factor = kind.is_share ? 100.0 : 1.0;
+  const double legend = 40.0 + 15.0 * static_cast<double>(curves.size());
+  SvgCanvas canvas(690.0 + width_beside(curves), std::max(430.0, legend));
   const PlotPanel panel(canvas, {70.0, 30.0, 690.0, 380.0}, x, y);
   std::vector<Label> labels;
   for (const auto& [method, means] : curves) {
@@ -166,7 +185,7 @@ std::string curve_picture(const std::vector<Method>& methods, const CurveKind& k
                                                   : ""));
     labels.push_back({panel.y(means.line.back().second), method->name, colour});
   }
-  move_apart(labels, panel.area().bottom);
+  move_apart(labels, std::max(panel.area().bottom, legend - 10.0));
   for (const Label& label : labels) {
     canvas.text(panel.area().right + 8.0, label.y + 4.0, label.words,
                 {.anchor = "start", .colour = label.colour});
@@ -174,9 +193,24 @@ std::string curve_picture(const std::vector<Method>& methods, const CurveKind& k
   return canvas.finish(fmt::format("{} against {}", kind.title, kind.x_title));
 }
 
+// The points of a picture, as the page saves them.
+std::string means_csv(const Curves& curves, const CurveKind& kind) {
+  std::string text = fmt::format("method,{},{},deviation,runs\n", kind.axis, kind.value);
+  for (const auto& [method, means] : curves) {
+    for (std::size_t i = 0; i < means.line.size(); ++i) {
+      const auto& [x, y] = means.line[i];
+      const bool several = means.counts[i] > 1;
+      text += fmt::format("{},{},{},{},{}\n", csv_field(method->name), x, y,
+                          several ? fmt::format("{}", means.deviations[i]) : "", means.counts[i]);
+    }
+  }
+  return text;
+}
+
 std::string curves_csv(const std::vector<CheckedJson>& runs) {
-  constexpr std::array kColumns{"round",    "participations",  "bytes",       "seconds",
-                                "accuracy", "label_precision", "label_recall"};
+  constexpr std::array kColumns{"round",      "participations",  "bytes",
+                                "seconds",    "accuracy",        "loss",
+                                "train_loss", "label_precision", "label_recall"};
   std::string text = fmt::format("method,setting,seed,{}\n", fmt::join(kColumns, ","));
   for (const CheckedJson& run : runs) {
     const auto history = run.find("history");
@@ -238,11 +272,11 @@ std::vector<std::int64_t> counts_of(const CheckedJson& json) {
 
 // As `winnow inspect --out` draws it.
 std::string partition_file(const CheckedJson& partition, const Truth& truth) {
-  PartitionPicture picture{.title = partition.at("data").text(),
-                           .class_names = truth.class_names,
-                           .clients = {},
-                           .truth_known = true,
-                           .only_injected = partition.find("only_injected").has_value()};
+  Census picture{.title = partition.at("data").text(),
+                 .class_names = truth.class_names,
+                 .clients = {},
+                 .truth_known = true,
+                 .only_injected = partition.find("only_injected").has_value()};
   std::size_t id = 0;
   for (const CheckedJson& client : partition.at("clients").elements()) {
     const std::optional<bool> noisy = truth.noisy[id++];
@@ -312,6 +346,11 @@ void add_curves(const std::vector<CheckedJson>& runs, std::vector<ReportFile>& f
       {"accuracy-rounds", "accuracy", "round", "test accuracy (%)", "round"},
       {"accuracy-participations", "accuracy", "participations", "test accuracy (%)",
        "participations"},
+      {"train-loss-rounds", "train_loss", "round", "training loss", "round", false},
+      {"train-loss-participations", "train_loss", "participations", "training loss",
+       "participations", false},
+      {"loss-rounds", "loss", "round", "test loss", "round", false},
+      {"loss-participations", "loss", "participations", "test loss", "participations", false},
       {"label-precision", "label_precision", "round", "label precision (%)", "round"},
       {"label-recall", "label_recall", "round", "label recall (%)", "round"}};
   const std::vector<std::string> names = unique_texts(runs, "row");
@@ -330,8 +369,9 @@ void add_curves(const std::vector<CheckedJson>& runs, std::vector<ReportFile>& f
       methods.push_back(std::move(method));
     }
     for (const CurveKind& kind : kinds) {
-      if (std::string svg = curve_picture(methods, kind); !svg.empty()) {
-        files.push_back({fmt::format("{}{}.svg", folder, kind.file), std::move(svg)});
+      if (const Curves curves = curves_of(methods, kind); !curves.empty()) {
+        files.push_back({fmt::format("{}{}.svg", folder, kind.file), curve_picture(curves, kind)});
+        files.push_back({fmt::format("{}{}.csv", folder, kind.file), means_csv(curves, kind)});
       }
     }
   }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "winnow/base/params.h"
+#include "winnow/base/json.h"
 
 namespace winnow {
 

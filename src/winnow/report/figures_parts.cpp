@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "winnow/base/error.h"
+#include "winnow/base/text.h"
 
 namespace winnow::figures {
 namespace {
@@ -180,7 +181,7 @@ Matrix confusion_matrix(const std::vector<std::vector<double>>& counts,
     right += counts[row][row];
     all += total;
   }
-  matrix.heading = fmt::format("{}: {:.1f} % right", heading, 100.0 * right / std::max(1.0, all));
+  matrix.heading = fmt::format("{}: {} right", heading, percent_text(right / std::max(1.0, all)));
   return matrix;
 }
 

@@ -21,18 +21,25 @@ std::string script_json(const Json& data) {
   return text;
 }
 
-}  // namespace
-
-std::string render_page(const Json& data) {
-  const std::string_view page = page_template();
+std::string render(std::string_view page, const Json& data) {
   const std::size_t at = page.find(kPlace);
   if (at == std::string_view::npos) {
-    throw Error(ErrorKind::internal, "the report page has no place for its data");
+    throw Error(ErrorKind::internal, "the page has no place for its data");
   }
   std::string text(page.substr(0, at));
   text += script_json(data);
   text += page.substr(at + kPlace.size());
   return text;
+}
+
+}  // namespace
+
+std::string render_page(const Json& data) {
+  return render(page_template(), data);
+}
+
+std::string render_audit_page(const Json& data) {
+  return render(audit_page_template(), data);
 }
 
 }  // namespace winnow

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "winnow/base/params.h"
+#include "winnow/base/json.h"
 
 namespace winnow {
 
@@ -12,7 +12,11 @@ namespace winnow {
 // stands in, and what is not UTF-8 is replaced.
 std::string render_page(const Json& data);
 
+// The same for the page of an audit, web/audit.html.
+std::string render_audit_page(const Json& data);
+
 // The page without data, as it was built; put into the program by CMake (cmake/embed.cmake).
 std::string_view page_template();
+std::string_view audit_page_template();
 
 }  // namespace winnow

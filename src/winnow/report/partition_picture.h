@@ -2,29 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
-#include <vector>
+
+#include "winnow/judge/census.h"
 
 namespace winnow {
-
-// One client, counted.
-struct ClientPicture {
-  std::int64_t samples = 0;
-  std::vector<std::int64_t> true_counts;   // samples of each class, by true label
-  std::vector<std::int64_t> given_counts;  // the same by given label
-  double wrong_share = 0.0;                // of its samples, 0..1
-  double distorted_share = 0.0;
-  bool noisy = false;
-};
-
-struct PartitionPicture {
-  std::string title;
-  std::vector<std::string> class_names;
-  std::vector<ClientPicture> clients;  // the place in the list is the client's number
-  bool truth_known = true;             // false: wrong labels and noisy clients are not known
-  bool only_injected = false;          // true: known is only what was injected
-};
 
 // A page 1200 pixels wide that needs nothing from outside: the classes of every client by true
 // label, the same by given label on the same scale, and the noise level of every client. Of more
@@ -32,13 +14,12 @@ struct PartitionPicture {
 // so; the totals are always those of all clients. Throws Error(kind internal) when a client's
 // counts are not one per class and together its samples, or a share is not in 0..1. Where the truth
 // is not known only the classes by given label are drawn.
-std::string partition_svg(const PartitionPicture& picture);
+std::string partition_svg(const Census& picture);
 
 // The same for a terminal of `width` columns: the totals, the classes, then each of the first
 // `limit` clients with a bar of 10 to 100 cells that is divided among its given classes, in colours
 // or else in letters. Noisy clients carry a '!'. What is left out is said, with the option of
 // `winnow inspect` that shows it; what is not known is a dash. Throws as partition_svg does.
-std::string partition_text(const PartitionPicture& picture, int width, bool colour,
-                           std::size_t limit);
+std::string partition_text(const Census& picture, int width, bool colour, std::size_t limit);
 
 }  // namespace winnow

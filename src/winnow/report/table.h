@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "winnow/base/params.h"
+#include "winnow/base/json.h"
 
 namespace winnow {
 
@@ -36,9 +36,10 @@ struct TableOptions {
   bool by_cell = false;  // a line for each row and column that has a result or a published figure
 };
 
-// best, last, last10, top5 (percent), participations, bytes (up + down), seconds (wall time),
-// precision and recall (of the detection), detected (its accuracy). Besides these, cost@N:
-// participations until the accuracy first reached N percent, which a summary holds under that name.
+// best, last, last10, top5 (percent), participations, bytes (up + down), forward and backward
+// (passes of an image through a network, by clients), seconds (wall time), flag_precision,
+// flag_recall and flag_accuracy (percent). Besides these, cost@N: participations until the accuracy
+// first reached N percent, which a summary holds under that name.
 const std::vector<std::string>& table_metrics();
 // The N of cost@N as a share, or nothing for another metric. Throws Error(kind usage) when N is not
 // a number from 0 to 100.
@@ -52,8 +53,8 @@ const std::vector<std::string>& table_formats();
 
 // The table as text that ends in a line feed.
 // - Rows and columns appear in the order in which the results first name them. With several metrics
-//   every metric is a group of columns titled "COLUMN metric"; with a single column label the title
-//   is the metric alone.
+//   every metric is a group of columns titled "COLUMN metric (unit)"; with a single column label
+//   the title is the metric alone, with a single metric the label.
 // - A cell is the mean and the sample standard deviation (n - 1) over the finished runs of its row
 //   and column that have the metric, the value alone for one run, and "-" for none. Where only some
 //   of them have it, their number stands behind: "1200 ± 30 (2/3)"; and where some runs are not
@@ -61,13 +62,14 @@ const std::vector<std::string>& table_formats();
 // - Behind each column of a metric with published figures stand these and ours minus them.
 // - by_cell: a line is called "ROW, COLUMN"; nothing is marked, since lines are not compared.
 // - The best cells of a column are marked when two or more of its rows have values: the largest
-//   accuracy, precision or recall, the smallest participations, bytes or seconds. Cells whose
+//   accuracy or flag quality, the smallest participations, bytes or seconds. Cells whose
 //   printed means are equal are tied, and all tied cells are marked. A cell that lacks a run,
 //   because it is not finished or does not have the metric, is never the best and does not count.
+//   In text a line below says what the mark means.
 // - A run whose summary says `uses_ground_truth` is a bound: it is never the best and does not
 //   count there, and a row of such runs alone is labelled "ROW (uses ground truth)".
 // - csv and json are the long form row, column, metric, mean, std, runs, unfinished: the last two
-//   are the runs in the mean and those that are not finished. Unmarked, accuracies in percent,
+//   are the runs in the mean and those that are not finished. Unmarked, shares in percent,
 //   bytes as plain numbers, up to six decimals; what is missing is empty or null.
 // Throws Error(kind usage) for an unknown metric or format, and Error(kind run) naming the run
 // whose summary holds something other than a number.

@@ -160,19 +160,20 @@ Experiment bench_experiment(const BenchJob& job) {
       {"train",
        {{"epochs", job.epochs}, {"batch_size", job.batch}, {"lr", job.lr}, {"momentum", 0.0}}},
       {"method", {{"name", "fedavg"}}}};
-  return parse_experiment(tree, builtin_methods());
+  return parse_experiment(tree, builtin_registry());
 }
 
 BenchResult run_bench(const BenchJob& job, const Runtime& runtime, double seconds) {
   reset_peak_memory();
-  Session session(bench_experiment(job), builtin_methods(), runtime, nullptr);
+  Session session(bench_experiment(job), builtin_registry(), runtime, nullptr);
   // A GPU lane captures a kind of step when it meets it for the second time, and the number of
   // lanes may still be looked for.
-  const int warm_up = session.engine().device().is_cuda() ? 5 : 1;
-  for (int round = 0; round < warm_up || !session.engine().lanes_settled(); ++round) {
+  const int warm_up = session.crew().device().is_cuda() ? 5 : 1;
+  for (int round = 0; round < warm_up || !session.crew().lanes_settled(); ++round) {
     session.play();
   }
   const Traffic before = session.engine().traffic();
+  const Workforce force_before = session.engine().workforce();
   BenchResult result;
   const auto start = Clock::now();
   do {
@@ -186,14 +187,22 @@ BenchResult run_bench(const BenchJob& job, const Runtime& runtime, double second
       (after.participations - before.participations) * job.samples_per_client * job.epochs;
   result.peak_memory_mb = peak_memory_mb();
 
-  const at::Device device = session.engine().device();
+  const at::Device device = session.crew().device();
   const Precision precision = choose_precision(runtime.precision, device);
   result.device = device.str();
   result.precision = precision_name(precision);
   result.arithmetic = current_arithmetic();
   result.fingerprint = fingerprint();
-  result.lanes = session.engine().lanes();
-  result.peak_gflops = peak_gflops(device, result.lanes, precision);
+  const Workforce force = session.engine().workforce();
+  result.lanes = force.lanes;
+  result.ranks = force.ranks;
+  result.bytes_received = force.bytes_received - force_before.bytes_received;
+  // Of this process, for as many lanes as all of them have.
+  const std::int64_t own_lanes = session.crew().lanes();
+  result.peak_gflops =
+      peak_gflops(device, own_lanes, precision) *
+      (device.is_cpu() ? static_cast<double>(force.lanes) / static_cast<double>(own_lanes)
+                       : static_cast<double>(force.ranks));
   result.peak_share =
       result.samples_per_second() * job.macs * kFlopsPerMac / (result.peak_gflops * 1e9);
   return result;

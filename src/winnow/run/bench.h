@@ -38,12 +38,14 @@ struct BenchResult {
   std::string precision;
   std::string arithmetic;  // of the CPU
   std::string fingerprint;
-  std::int64_t lanes = 0;
-  std::int64_t rounds = 0;  // measured ones
+  std::int64_t lanes = 0;  // of all ranks
+  std::int64_t ranks = 1;
+  std::int64_t bytes_received = 0;  // by rank 0 from the others, in the measured rounds
+  std::int64_t rounds = 0;          // measured ones
   std::int64_t client_steps = 0;
   std::int64_t samples = 0;
   double seconds = 0.0;
-  double peak_memory_mb = 0.0;  // of this process, resident, while the job ran
+  double peak_memory_mb = 0.0;  // of the process that leads, resident, while the job ran
   double peak_gflops = 0.0;     // of matrix products on the same device, by as many lanes
   double peak_share = 0.0;      // useful arithmetic of training / peak
 

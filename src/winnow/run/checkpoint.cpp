@@ -20,7 +20,11 @@ namespace {
 constexpr const char* kMetadataKey = "winnow_checkpoint";
 constexpr const char* kPartsKey = "winnow_parts";  // a line "HASH NAME" for each tensor
 constexpr const char* kSealKey = "winnow_sha256";  // over the two above
-constexpr std::int64_t kVersion = 2;               // 1 had a hash of the global model alone
+// 1 had a hash of the global model alone; in 2 a client's memory was one drawer.
+constexpr std::int64_t kVersion = 3;
+// The same with parts; a file without any says 3, as before there were parts.
+constexpr std::int64_t kVersionInParts = 4;
+constexpr std::string_view kPartMark = ".part-";
 
 at::Tensor tensor_of(const Labels& labels) {
   at::Tensor tensor = at::empty({static_cast<std::int64_t>(labels.size())}, at::kLong);
@@ -41,64 +45,114 @@ Json to_json(const Traffic& traffic) {
           {"bytes_down", traffic.bytes_down},
           {"bytes_up", traffic.bytes_up},
           {"client_steps", traffic.client_steps},
+          {"forward_passes", traffic.passes.forward},
+          {"backward_passes", traffic.passes.backward},
           {"train_seconds", traffic.train_seconds}};
 }
 
 Traffic traffic_of(const CheckedJson& json) {
-  return {json.at("participations").count(), json.at("bytes_down").count(),
-          json.at("bytes_up").count(), json.at("client_steps").count(),
-          json.at("train_seconds").number(0.0)};
+  const auto passes = [&json](const char* name) {
+    const auto found = json.find(name);  // checkpoints from before they were counted have none
+    return found ? found->count() : 0;
+  };
+  return {
+      json.at("participations").count(),    json.at("bytes_down").count(),
+      json.at("bytes_up").count(),          json.at("client_steps").count(),
+      json.at("train_seconds").number(0.0), {passes("forward_passes"), passes("backward_passes")}};
 }
 
-// Tensors are named method/NAME, client/ID/NAME, client/ID (the labels in use), last_labels/ID and
-// selected/ID.
+at::Tensor tensor_of(const std::vector<bool>& marks) {
+  return tensor_of(Labels(marks.begin(), marks.end()));
+}
+
+std::vector<bool> marks_of(const std::string& name, const at::Tensor& tensor) {
+  const Labels marks = labels_of(name, tensor);
+  require_range(tensor, name, 0, 1);
+  return {marks.begin(), marks.end()};
+}
+
+// A client's tensors are named ID/own/NAME, ID/base/NAME and ID/WHAT for the rest of its memory.
 void put_client(std::int64_t id, const ClientMemory& memory, TensorFile& file, Json& clients) {
-  const std::string prefix = fmt::format("client/{}", id);
-  if (memory.labels) {
-    file.tensors[prefix] = tensor_of(*memory.labels);
+  const auto put = [&](const std::string& name, const at::Tensor& tensor) {
+    file.tensors[fmt::format("client/{}/{}", id, name)] = tensor;
+  };
+  const Trace& trace = memory.trace;
+  if (trace.labels) {
+    put("labels", tensor_of(*trace.labels));
   }
-  if (memory.last_labels) {
-    file.tensors[fmt::format("last_labels/{}", id)] = tensor_of(*memory.last_labels);
+  if (trace.last_labels) {
+    put("last_labels", tensor_of(*trace.last_labels));
   }
-  if (memory.selected) {
-    file.tensors[fmt::format("selected/{}", id)] =
-        tensor_of(Labels(memory.selected->begin(), memory.selected->end()));
+  if (trace.selected) {
+    put("selected", tensor_of(*trace.selected));
   }
-  for (const auto& [name, tensor] : memory.archive.tensors) {
-    file.tensors[fmt::format("{}/{}", prefix, name)] = tensor;
+  if (trace.suspected) {
+    put("suspected", tensor_of(*trace.suspected));
   }
-  clients[std::to_string(id)] = memory.archive.values;
+  if (memory.model.defined()) {
+    put("model", memory.model);
+  }
+  if (memory.last_model.defined()) {
+    put("last_model", memory.last_model);
+  }
+  for (const auto& [name, tensor] : memory.own.tensors) {
+    put("own/" + name, tensor);
+  }
+  for (const auto& [name, tensor] : memory.base.tensors) {
+    put("base/" + name, tensor);
+  }
+  clients[std::to_string(id)] = {{"own", memory.own.values}, {"base", memory.base.values}};
 }
 
-void take_tensor(const std::string& name, const at::Tensor& tensor, Checkpoint& checkpoint) {
-  if (name.starts_with("method/")) {
-    checkpoint.method.tensors[name.substr(7)] = tensor;
-    return;
+// `part`: the end of the tensor's name.
+void take_part(const std::string& name, const std::string& part, const at::Tensor& tensor,
+               ClientMemory& memory) {
+  Trace& trace = memory.trace;
+  if (part.starts_with("own/")) {
+    memory.own.tensors[part.substr(4)] = tensor;
+  } else if (part.starts_with("base/")) {
+    memory.base.tensors[part.substr(5)] = tensor;
+  } else if (part == "labels") {
+    trace.labels = labels_of(name, tensor);
+  } else if (part == "last_labels") {
+    trace.last_labels = labels_of(name, tensor);
+  } else if (part == "selected") {
+    trace.selected = marks_of(name, tensor);
+  } else if (part == "suspected") {
+    trace.suspected = marks_of(name, tensor);
+  } else if (part == "model") {
+    memory.model = tensor;
+  } else if (part == "last_model") {
+    memory.last_model = tensor;
+  } else {
+    throw Error(ErrorKind::run, fmt::format("tensor {} is unknown", quoted_name(name)));
   }
+}
+
+using Memories = std::map<std::int64_t, ClientMemory>;
+
+void take_tensor(const std::string& name, const at::Tensor& tensor, Memories& clients) {
   const std::vector<std::string> parts = split(name, '/');
-  const bool is_selection = parts[0] == "selected" && parts.size() == 2;
-  const bool is_last = parts[0] == "last_labels" && parts.size() == 2;
-  auto client = checkpoint.clients.end();
-  if (is_selection || is_last || (parts[0] == "client" && parts.size() >= 2)) {
-    client = checkpoint.clients.find(saved_client(parts[1], "tensor " + quoted_name(name), {}));
+  auto client = clients.end();
+  if (parts[0] == "client" && parts.size() >= 3) {
+    client = clients.find(saved_client(parts[1], "tensor " + quoted_name(name), {}));
   }
-  if (client == checkpoint.clients.end()) {
+  if (client == clients.end()) {
     throw Error(ErrorKind::run, fmt::format("tensor {} belongs to nobody", quoted_name(name)));
   }
-  if (is_selection) {
-    const Labels marks = labels_of(name, tensor);
-    require_range(tensor, name, 0, 1);
-    client->second.selected.emplace(marks.begin(), marks.end());
-  } else if (is_last) {
-    client->second.last_labels = labels_of(name, tensor);
-  } else if (parts.size() == 2) {
-    client->second.labels = labels_of(name, tensor);
-  } else {
-    client->second.archive.tensors[name.substr(parts[0].size() + parts[1].size() + 2)] = tensor;
-  }
+  take_part(name, name.substr(parts[0].size() + parts[1].size() + 2), tensor, client->second);
 }
 
-std::vector<std::filesystem::path> checkpoint_files(const std::filesystem::path& folder) {
+std::string name_of_round(std::int64_t round) {
+  return fmt::format("round-{:09d}", round);
+}
+
+bool is_part(const std::filesystem::path& path) {
+  return path.filename().string().find(kPartMark) != std::string::npos;
+}
+
+// Checkpoints and their parts, sorted.
+std::vector<std::filesystem::path> files_of_rounds(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
@@ -109,6 +163,23 @@ std::vector<std::filesystem::path> checkpoint_files(const std::filesystem::path&
   }
   std::ranges::sort(files);
   return files;
+}
+
+std::vector<std::filesystem::path> checkpoint_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files = files_of_rounds(folder);
+  std::erase_if(files, is_part);
+  return files;
+}
+
+// Removes all but one checkpoint and what is a part of it, by its name.
+void remove_others(const std::filesystem::path& folder, const std::filesystem::path& kept) {
+  const std::string parts = kept.stem().string() + std::string(kPartMark);
+  std::error_code ignored;
+  for (const std::filesystem::path& file : files_of_rounds(folder)) {
+    if (file != kept && !file.filename().string().starts_with(parts)) {
+      std::filesystem::remove(file, ignored);
+    }
+  }
 }
 
 // What a killed process was writing when it died.
@@ -177,6 +248,16 @@ const Json& table(const CheckedJson& value) {
   return value.json();
 }
 
+Memories take_clients(const CheckedJson& saved) {
+  Memories clients;
+  for (const auto& [id, values] : saved.members()) {
+    ClientMemory& memory = clients[saved_client(id, values.name(), {})];
+    memory.own.values = table(values.at("own"));
+    memory.base.values = table(values.at("base"));
+  }
+  return clients;
+}
+
 Checkpoint decode(const TensorFile& file, const CheckedJson& json, const LayoutPtr& layout) {
   Checkpoint checkpoint;
   checkpoint.experiment_hash = json.at("experiment").text();
@@ -187,8 +268,11 @@ Checkpoint decode(const TensorFile& file, const CheckedJson& json, const LayoutP
   checkpoint.events_size = static_cast<std::uintmax_t>(json.at("events_size").count());
   checkpoint.wall_seconds = json.at("wall_seconds").number(0.0);
   checkpoint.method.values = table(json.at("method"));
-  for (const auto& [id, values] : json.at("clients").members()) {
-    checkpoint.clients[saved_client(id, values.name(), {})].archive.values = table(values);
+  checkpoint.clients = take_clients(json.at("clients"));
+  if (const auto parts = json.find("parts")) {
+    for (const CheckedJson& part : parts->elements()) {
+      checkpoint.parts.push_back({part.at("file").text(), part.at("sha256").text()});
+    }
   }
   const auto global = file.tensors.find("global");
   if (global == file.tensors.end() || global->second.numel() != layout->total() ||
@@ -197,11 +281,31 @@ Checkpoint decode(const TensorFile& file, const CheckedJson& json, const LayoutP
   }
   checkpoint.global = {layout, global->second};
   for (const auto& [name, tensor] : file.tensors) {
-    if (name != "global") {
-      take_tensor(name, tensor, checkpoint);
+    if (name.starts_with("method/")) {
+      checkpoint.method.tensors[name.substr(7)] = tensor;
+    } else if (name != "global") {
+      take_tensor(name, tensor, checkpoint.clients);
     }
   }
   return checkpoint;
+}
+
+// Adds the memory that lies in a part. Its name may be forged: it must be one of the checkpoint's.
+void read_part(const MemoryPart& part, Checkpoint& checkpoint) {
+  const std::string start = checkpoint.path.stem().string() + std::string(kPartMark);
+  if (!part.file.starts_with(start) || part.file.find('/') != std::string::npos) {
+    throw Error(ErrorKind::run, fmt::format("{} cannot be a part of it", quoted_name(part.file)));
+  }
+  const std::string bytes = read_file(checkpoint.path.parent_path() / part.file);
+  if (sha256_hex(bytes) != part.hash) {
+    throw Error(ErrorKind::run,
+                fmt::format("{} does not have the hash it was saved with", part.file));
+  }
+  for (auto& [client, memory] : decode_memories(bytes, part.file)) {
+    if (!checkpoint.clients.emplace(client, std::move(memory)).second) {
+      throw Error(ErrorKind::run, fmt::format("client {} is in two of its parts", client));
+    }
+  }
 }
 
 }  // namespace
@@ -232,28 +336,71 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
   for (const auto& [id, memory] : checkpoint.clients) {
     put_client(id, memory, file, clients);
   }
-  const Json json{{"version", kVersion},
-                  {"experiment", checkpoint.experiment_hash},
-                  {"rounds_done", checkpoint.rounds_done},
-                  {"traffic", to_json(checkpoint.traffic)},
-                  {"history", checkpoint.history},
-                  {"events_size", checkpoint.events_size},
-                  {"wall_seconds", checkpoint.wall_seconds},
-                  {"method", checkpoint.method.values},
-                  {"clients", clients}};
+  Json json{{"version", checkpoint.parts.empty() ? kVersion : kVersionInParts},
+            {"experiment", checkpoint.experiment_hash},
+            {"rounds_done", checkpoint.rounds_done},
+            {"traffic", to_json(checkpoint.traffic)},
+            {"history", checkpoint.history},
+            {"events_size", checkpoint.events_size},
+            {"wall_seconds", checkpoint.wall_seconds},
+            {"method", checkpoint.method.values},
+            {"clients", clients}};
+  for (const MemoryPart& part : checkpoint.parts) {
+    if (!std::filesystem::exists(folder / part.file)) {
+      throw Error(ErrorKind::run,
+                  fmt::format("{} was written by another process and cannot be seen here",
+                              (folder / part.file).string()),
+                  "put the run directory on a file system that all nodes share");
+    }
+    json["parts"].push_back({{"file", part.file}, {"sha256", part.hash}});
+  }
   file.metadata[kMetadataKey] = json.dump();
   seal_checkpoint(file);
 
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   const std::filesystem::path path =
-      folder / fmt::format("round-{:09d}.safetensors", checkpoint.rounds_done);
+      folder / (name_of_round(checkpoint.rounds_done) + ".safetensors");
   save_tensors(path, file);
   remove_leftovers(folder);
-  for (const std::filesystem::path& old : checkpoint_files(folder)) {
-    if (old != path) {
-      std::filesystem::remove(old, failed);
-    }
+  remove_others(folder, path);
+}
+
+std::string encode_memories(const std::map<std::int64_t, ClientMemory>& memories) {
+  TensorFile file;
+  Json clients = Json::object();
+  for (const auto& [id, memory] : memories) {
+    put_client(id, memory, file, clients);
+  }
+  file.metadata[kMetadataKey] = Json{{"clients", clients}}.dump();
+  return encode_tensors(file);
+}
+
+std::map<std::int64_t, ClientMemory> decode_memories(std::string_view bytes,
+                                                     const std::string& source) {
+  const TensorFile file = decode_tensors(bytes, source);
+  const Json json = metadata_of(file);
+  Memories clients = take_clients(CheckedJson(json, "").at("clients"));
+  for (const auto& [name, tensor] : file.tensors) {
+    take_tensor(name, tensor, clients);
+  }
+  return clients;
+}
+
+MemoryPart save_part(const std::filesystem::path& folder, std::int64_t round, std::int64_t rank,
+                     const std::map<std::int64_t, ClientMemory>& memories) {
+  const std::string bytes = encode_memories(memories);
+  MemoryPart part{fmt::format("{}{}{}.safetensors", name_of_round(round), kPartMark, rank),
+                  sha256_hex(bytes)};
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  write_file_whole(folder / part.file, bytes);
+  return part;
+}
+
+void keep_newest_checkpoint(const std::filesystem::path& folder) {
+  if (const auto files = checkpoint_files(folder); !files.empty()) {
+    remove_others(folder, files.back());
   }
 }
 
@@ -275,10 +422,13 @@ std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
   const TensorFile file = or_damaged([&] { return decode_tensors(read_file(path), "the file"); });
   const Json json = or_damaged([&] { return metadata_of(file); });
   const CheckedJson metadata(json, "");
-  if (or_damaged([&] { return metadata.at("version").count(); }) != kVersion) {
+  if (const std::int64_t version = or_damaged([&] { return metadata.at("version").count(); });
+      version != kVersion && version != kVersionInParts) {
     throw Error(
         ErrorKind::run,
-        fmt::format("checkpoint {} was written by another version of winnow", path.string()),
+        fmt::format("checkpoint {} was made by {} Winnow: format {}, this program reads {} and {}",
+                    path.string(), version > kVersion ? "a newer" : "an older", version, kVersion,
+                    kVersionInParts),
         "resume the run with the version that started it, or delete the file to start from "
         "the beginning");
   }
@@ -290,6 +440,11 @@ std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
   }
   Checkpoint checkpoint = or_damaged([&] { return decode(file, metadata, layout); });
   checkpoint.path = path;
+  or_damaged([&] {
+    for (const MemoryPart& part : checkpoint.parts) {
+      read_part(part, checkpoint);
+    }
+  });
   return checkpoint;
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "winnow/base/checked_json.h"
+
 namespace winnow {
 namespace {
 
@@ -30,10 +32,13 @@ Json RoundRecord::to_json() const {
   Json json{{"round", round},
             {"accuracy", number_or_null(accuracy)},
             {"loss", number_or_null(loss)},
+            {"train_loss", number_or_null(train_loss)},
             {"participations", traffic.participations},
             {"bytes_up", traffic.bytes_up},
             {"bytes_down", traffic.bytes_down},
             {"client_steps", traffic.client_steps},
+            {"forward_passes", traffic.passes.forward},
+            {"backward_passes", traffic.passes.backward},
             {"train_seconds", traffic.train_seconds},
             {"seconds", seconds},
             {"hash", hash}};
@@ -48,20 +53,29 @@ Json RoundRecord::to_json() const {
 }
 
 RoundRecord RoundRecord::from_json(const Json& json) {
+  const CheckedJson checked(json, "");
+  const auto count = [&checked](const char* name) { return checked.at(name).count(); };
   RoundRecord record;
-  record.round = json.at("round").get<std::int64_t>();
+  record.round = count("round");
   record.accuracy = optional_number(json, "accuracy");
   record.loss = optional_number(json, "loss");
+  record.train_loss = optional_number(json, "train_loss");
   record.label_precision = optional_number(json, "label_precision");
   record.label_recall = optional_number(json, "label_recall");
   record.top5 = optional_number(json, "top5");
-  record.traffic.participations = json.at("participations").get<std::int64_t>();
-  record.traffic.bytes_up = json.at("bytes_up").get<std::int64_t>();
-  record.traffic.bytes_down = json.at("bytes_down").get<std::int64_t>();
-  record.traffic.client_steps = json.at("client_steps").get<std::int64_t>();
-  record.traffic.train_seconds = json.at("train_seconds").get<double>();
-  record.seconds = json.at("seconds").get<double>();
-  record.hash = json.at("hash").get<std::string>();
+  record.traffic.participations = count("participations");
+  record.traffic.bytes_up = count("bytes_up");
+  record.traffic.bytes_down = count("bytes_down");
+  record.traffic.client_steps = count("client_steps");
+  // Older runs did not count them.
+  const auto passes = [&checked](const char* name) {
+    const auto found = checked.find(name);
+    return found ? found->count() : 0;
+  };
+  record.traffic.passes = {passes("forward_passes"), passes("backward_passes")};
+  record.traffic.train_seconds = checked.at("train_seconds").number(0.0);
+  record.seconds = checked.at("seconds").number(0.0);
+  record.hash = checked.at("hash").text();
   return record;
 }
 
@@ -109,14 +123,15 @@ std::optional<std::int64_t> targeted_cost(const History& history, double target)
 std::string metrics_csv(const History& history) {
   std::string text =
       "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds,"
-      "label_precision,label_recall,top5\n";
+      "label_precision,label_recall,top5,train_loss,forward_passes,backward_passes\n";
   for (const RoundRecord& record : history) {
-    text += fmt::format("{},{},{},{},{},{},{},{:.3f},{},{},{}\n", record.round,
+    text += fmt::format("{},{},{},{},{},{},{},{:.3f},{},{},{},{},{},{}\n", record.round,
                         csv_number(record.accuracy), csv_number(record.loss),
                         record.traffic.participations, record.traffic.bytes_up,
                         record.traffic.bytes_down, record.traffic.client_steps, record.seconds,
                         csv_number(record.label_precision), csv_number(record.label_recall),
-                        csv_number(record.top5));
+                        csv_number(record.top5), csv_number(record.train_loss),
+                        record.traffic.passes.forward, record.traffic.passes.backward);
   }
   return text;
 }

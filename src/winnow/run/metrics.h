@@ -6,26 +6,30 @@
 #include <string>
 #include <vector>
 
-#include "winnow/base/params.h"
+#include "winnow/base/json.h"
 #include "winnow/federation/fleet.h"
 
 namespace winnow {
 
-// One round as it is logged. Accuracy and loss are absent in rounds without evaluation; a loss that
-// is not finite is written as null and read as absent.
+// One round as it is logged. Accuracy and loss are absent in rounds without evaluation, the
+// training loss in rounds without training; a loss that is not finite is written as null and read
+// as absent.
 struct RoundRecord {
   std::int64_t round = 0;  // from 1
   std::optional<double> accuracy;
-  std::optional<double> loss;
-  Traffic traffic;       // totals so far
-  double seconds = 0.0;  // wall time of the run so far
-  std::string hash;      // of the global model after the round
+  std::optional<double> loss;  // on the test set
+  Traffic traffic;             // totals so far
+  double seconds = 0.0;        // wall time of the run so far
+  std::string hash;            // of the global model after the round
   // Where clients choose what to train on: of the round's choices, the mean over its clients.
   std::optional<double> label_precision = {};
   std::optional<double> label_recall = {};
   // Beside the accuracy, where there are more than five classes: the share of test samples whose
   // label is among the five likeliest.
   std::optional<double> top5 = {};
+  // What the clients of the round minimised on the labels that they trained on: the mean over all
+  // samples of all their epochs, as training went on.
+  std::optional<double> train_loss = {};
 
   Json to_json() const;
   static RoundRecord from_json(const Json& json);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "winnow/base/text.h"
+
 namespace winnow {
 
 std::string rounds_notice(const Experiment& experiment, const Method& method,
@@ -20,7 +22,7 @@ std::string rounds_notice(const Experiment& experiment, const Method& method,
 }
 
 std::string rounds_notice(const Experiment& experiment, const Registry& registry) {
-  const std::unique_ptr<Method> method = registry.find(experiment.method).make();
+  const std::unique_ptr<Method> method = registry.make(experiment.method);
   Params params;
   method->declare(params);
   params.read(experiment.method_params, "method");
@@ -31,7 +33,7 @@ std::string rounds_notice(const Experiment& experiment, const Registry& registry
   return rounds_notice(experiment, *method, setting);
 }
 
-std::vector<std::string> label_notices(const Experiment& experiment, const World& world) {
+std::vector<std::string> data_notices(const Experiment& experiment, const World& world) {
   std::vector<std::string> notices;
   if (world.test_unchecked) {
     notices.push_back(fmt::format(
@@ -45,12 +47,16 @@ std::vector<std::string> label_notices(const Experiment& experiment, const World
         "the validation set is drawn from training labels that nobody has checked. For a checked "
         "one set validation.source = \"folder\" and validation.path");
   }
+  if (const std::vector<std::string>& columns = world.data.unused_columns; !columns.empty()) {
+    notices.push_back(fmt::format("{}: of its columns only path and label are used, not {}",
+                                  experiment.data.path, join(columns, ", ")));
+  }
   return notices;
 }
 
 std::vector<std::string> make_notices(const Experiment& experiment, const Method& method,
                                       const Setting& setting, const World& world) {
-  std::vector<std::string> notices = label_notices(experiment, world);
+  std::vector<std::string> notices = data_notices(experiment, world);
   if (std::string text = rounds_notice(experiment, method, setting); !text.empty()) {
     notices.insert(notices.begin(), std::move(text));
   }

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "winnow/experiment/experiment.h"
+#include "winnow/experiment/world.h"
 #include "winnow/method/method.h"
-#include "winnow/run/experiment.h"
-#include "winnow/run/world.h"
 
 namespace winnow {
 
@@ -17,8 +17,9 @@ std::string rounds_notice(const Experiment& experiment, const Method& method,
 // The same before there is a setting, for what comes before any training.
 std::string rounds_notice(const Experiment& experiment, const Registry& registry);
 
-// That the test or validation labels are drawn from labels that nobody has checked.
-std::vector<std::string> label_notices(const Experiment& experiment, const World& world);
+// That the test or validation labels are drawn from labels that nobody has checked, and which
+// columns of an image list are not used.
+std::vector<std::string> data_notices(const Experiment& experiment, const World& world);
 
 // All of them.
 std::vector<std::string> make_notices(const Experiment& experiment, const Method& method,

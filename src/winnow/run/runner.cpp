@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -14,14 +15,17 @@
 #include "winnow/base/files.h"
 #include "winnow/base/text.h"
 #include "winnow/engine/fingerprint.h"
+#include "winnow/experiment/toml.h"
+#include "winnow/judge/census.h"
+#include "winnow/judge/judge.h"
+#include "winnow/judge/quality.h"
 #include "winnow/model/safetensors.h"
 #include "winnow/model/script_net.h"
-#include "winnow/run/census.h"
 #include "winnow/run/directory_lock.h"
-#include "winnow/run/judge.h"
+#include "winnow/run/format.h"
+#include "winnow/run/run_directory.h"
 #include "winnow/run/summary.h"
 #include "winnow/run/tensorboard.h"
-#include "winnow/run/toml.h"
 
 namespace winnow {
 namespace {
@@ -32,17 +36,74 @@ std::string at_work_in(const fs::path& directory) {
   return fmt::format("another process is running in {}", directory.string());
 }
 
+constexpr std::array<std::string_view, 16> kRunFiles{
+    kExperimentFile, kEventsFile,       kTensorBoardFile, kMetricsFile, kFindingsFile, kLedgerFile,
+    kPartitionFile,  kModelFile,        kScriptFile,      kSummaryFile, "lock",        kJournalFile,
+    kJournalLogFile, kJournalIndexFile, kNetworkFile,     kMembersFile};
+
 // Everything that a run writes, but for experiment.toml, which is written once and only read later.
 void refuse_links_of_run(const fs::path& directory) {
   refuse_links(directory,
-               {"events.jsonl", kTensorBoardFile, "checkpoint", "metrics.csv", "findings.json",
-                "ledger.jsonl", "partition.json", "model.safetensors", "model.pt", "summary.json"});
+               {kEventsFile, kTensorBoardFile, kCheckpointFolder, kMetricsFile, kFindingsFile,
+                kLedgerFile, kPartitionFile, kModelFile, kScriptFile, kSummaryFile, kJournalFile,
+                kJournalLogFile, kJournalIndexFile, kNetworkFile, kMembersFile, kSpoolFolder});
 }
 
 [[noreturn]] void refuse_existing(const fs::path& directory) {
-  throw Error(ErrorKind::run, fmt::format("{} exists already", directory.string()),
-              fmt::format("continue it with 'winnow resume {}', or choose another --out",
+  if (!fs::exists(directory / kExperimentFile)) {
+    throw Error(ErrorKind::run,
+                fmt::format("{} exists already and is not a run directory", directory.string()),
+                "choose another --out");
+  }
+  if (fs::exists(directory / kSummaryFile)) {
+    throw Error(ErrorKind::run, fmt::format("{} holds a finished run", directory.string()),
+                "replace it with --force, or choose another --out");
+  }
+  throw Error(ErrorKind::run,
+              fmt::format("{} holds a run that is not finished", directory.string()),
+              fmt::format("continue it with 'winnow resume {}', replace it with --force, or choose "
+                          "another --out",
                           directory.string()));
+}
+
+// "DIR/" as "DIR": with the slash a symbolic link would be followed.
+fs::path without_slash(const fs::path& directory) {
+  return directory.has_filename() ? directory : directory.parent_path();
+}
+
+// Whether a run writes an entry of its directory: a file, the folder of checkpoints, or that of the
+// replies of a real federation.
+bool is_of_run(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  if (!fs::is_directory(entry.symlink_status())) {
+    return std::ranges::count(kRunFiles, name) > 0 || is_leftover(entry.path());
+  }
+  const std::string_view extension = name == kCheckpointFolder ? ".safetensors"
+                                     : name == kSpoolFolder    ? kSpoolExtension
+                                                               : "";
+  return !extension.empty() &&
+         std::ranges::all_of(fs::directory_iterator(entry.path()), [&](const auto& file) {
+           return fs::is_regular_file(file.symlink_status()) &&
+                  (file.path().extension() == extension || is_leftover(file.path()));
+         });
+}
+
+// Throws where removing the directory could remove more than a run.
+void check_removable(const fs::path& directory) {
+  constexpr const char* kHint = "nothing was removed; choose another --out";
+  if (fs::is_symlink(without_slash(directory)) || !fs::is_directory(directory) ||
+      !fs::is_regular_file(fs::symlink_status(directory / kExperimentFile))) {
+    throw Error(ErrorKind::run, fmt::format("{} is not a run directory", directory.string()),
+                kHint);
+  }
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (!is_of_run(entry)) {
+      throw Error(ErrorKind::run,
+                  fmt::format("{} holds '{}', which no run writes", directory.string(),
+                              entry.path().filename().string()),
+                  kHint);
+    }
+  }
 }
 
 // A directory that appears with its experiment inside or not at all.
@@ -62,7 +123,7 @@ void create_directory(const fs::path& directory, const Experiment& experiment) {
                 "choose a place you may write to with --out");
   }
   try {
-    write_file_whole(temporary / "experiment.toml", write_toml(experiment.resolved()));
+    write_file_whole(temporary / kExperimentFile, write_toml(experiment.resolved()));
     fs::rename(temporary, target);
   } catch (const fs::filesystem_error& error) {
     remove_tree(temporary, failed);
@@ -77,7 +138,18 @@ void create_directory(const fs::path& directory, const Experiment& experiment) {
   }
 }
 
-// Calls `take` with the events of a log, in order. Errors name `path`.
+// Thrown for an event of a round that does not hold what it should.
+struct NoRound {};
+
+RoundRecord round_of(const Json& event) {
+  try {
+    return RoundRecord::from_json(event);
+  } catch (const Error&) {
+    throw NoRound();
+  }
+}
+
+// Calls `take` with the events of a log, in order. Where it refuses one, the error names `path`.
 void for_each_event(const fs::path& path, const std::string& log,
                     const std::function<void(const Json&)>& take) {
   std::size_t number = 0;
@@ -86,8 +158,15 @@ void for_each_event(const fs::path& path, const std::string& log,
   for (const std::string& line : lines) {
     ++number;
     try {
-      take(parse_json_or_null(line));
+      Json event = parse_json_or_null(line);
+      if (number == 1) {
+        check_format(event, path);
+      }
+      rename_flag_quality(event);
+      take(event);
     } catch (const Json::exception&) {
+      throw Error(ErrorKind::run, fmt::format("{}:{}: not an event", path.string(), number));
+    } catch (const NoRound&) {
       throw Error(ErrorKind::run, fmt::format("{}:{}: not an event", path.string(), number));
     }
   }
@@ -96,8 +175,8 @@ void for_each_event(const fs::path& path, const std::string& log,
 // A run goes on from the weights that it was started from, or not at all.
 void check_weights(const Json& started, const Session& session) {
   const WeightSource& source = session.weight_source();
-  const auto weights = started.find("weights");
-  if (weights != started.end() && weights->at("sha256") != source.hash) {
+  const auto weights = CheckedJson(started, "").find("weights");
+  if (weights && weights->at("sha256").text() != source.hash) {
     throw Error(ErrorKind::run,
                 fmt::format("model.weights = \"{}\": the file is not the one that the run was "
                             "started from",
@@ -112,6 +191,9 @@ void save_models(const fs::path& path, const Session& session) {
     save_state(path, session.global());
     return;
   }
+  if (!session.engine().shows_own_models()) {
+    return;
+  }
   TensorFile file;
   for (const auto& [client, model] : session.engine().own_models()) {
     for (const Slot& slot : model.layout->slots()) {
@@ -124,22 +206,26 @@ void save_models(const fs::path& path, const Session& session) {
 // Writes what a session produces into its directory.
 class Recorder {
  public:
-  Recorder(const fs::path& directory, Session& session) : directory_(directory), session_(session) {
+  Recorder(const fs::path& directory, Session& session)
+      : directory_(directory),
+        session_(session),
+        experiment_hash_(session.experiment().hash_of(read_toml(directory / kExperimentFile))) {
     std::uintmax_t keep = 0;
-    const auto checkpoint = load_checkpoint(directory / "checkpoint", session.experiment().hash(),
-                                            session.engine().layout());
+    const auto checkpoint =
+        load_checkpoint(directory / kCheckpointFolder, experiment_hash_, session.crew().layout());
     if (checkpoint) {
       restore(*checkpoint, session);
       keep = checkpoint->events_size;
       check_events(keep);
+      keep_newest_checkpoint(directory / kCheckpointFolder);
     }
     const std::vector<Json> rounds = read_kept_rounds(keep);
     remove_leftovers();
-    events_ = std::make_unique<AppendingFile>(directory / "events.jsonl", keep);
+    events_ = std::make_unique<AppendingFile>(directory / kEventsFile, keep);
     tensorboard_ = std::make_unique<TensorBoardWriter>(directory / kTensorBoardFile, rounds);
-    session.world().ledger.write(directory / "ledger.jsonl");
-    const PartitionPicture picture = count_clients(session.experiment(), session.world());
-    write_file_whole(directory / "partition.json",
+    session.world().ledger.write(directory / kLedgerFile);
+    const Census picture = count_clients(session.experiment(), session.world());
+    write_file_whole(directory / kPartitionFile,
                      census_json(session.world(), picture).dump() + "\n");
     saved_rounds_ = session.rounds_done();
     if (checkpoint) {
@@ -149,16 +235,21 @@ class Recorder {
              {"fingerprint", fingerprint()}});
     } else {
       Json started{{"event", "started"},
+                   {"format", kRunFormat},
                    {"name", session.experiment().name},
                    {"method", session.experiment().method},
                    {"rounds", session.rounds()},
                    {"clients", session.engine().size()},
                    {"uses_ground_truth", session.experiment().truth != Truth::none},
                    {"version", build_info::kVersion},
-                   {"device", session.engine().device().str()},
-                   {"lanes", session.engine().lanes()},
+                   {"device", session.crew().device().str()},
+                   {"lanes", session.engine().workforce().lanes},
                    {"arithmetic", current_arithmetic()},
                    {"fingerprint", fingerprint()}};
+      if (const Workforce force = session.engine().workforce(); force.engine != "local") {
+        started["engine"] = force.engine;
+        started["ranks"] = force.ranks;
+      }
       if (const WeightSource& source = session.weight_source(); !source.hash.empty()) {
         started["weights"] = {{"sha256", source.hash}, {"left_fresh", source.left_fresh}};
       }
@@ -189,8 +280,10 @@ class Recorder {
     check_place();
     events_->sync();
     Checkpoint checkpoint = session_.checkpoint();
+    checkpoint.experiment_hash = experiment_hash_;
     checkpoint.events_size = events_->size();
-    save_checkpoint(directory_ / "checkpoint", checkpoint);
+    checkpoint.parts = session_.save_parts(directory_ / kCheckpointFolder);
+    save_checkpoint(directory_ / kCheckpointFolder, checkpoint);
     write_metrics();
     saved_rounds_ = session_.rounds_done();
   }
@@ -201,15 +294,17 @@ class Recorder {
     // Once more: a run killed right after its last checkpoint has that, but not these metrics.
     session_.measure_local_models();
     write_metrics();
-    save_models(directory_ / "model.safetensors", session_);
+    save_models(directory_ / kModelFile, session_);
     if (session_.measured() == Measured::global) {
-      write_file_whole(directory_ / "model.pt", session_.script());
+      if (const std::string script = session_.script(); !script.empty()) {
+        write_file_whole(directory_ / kScriptFile, script);
+      }
     }
     Json summary = make_summary(session_);
     event({{"event", "finished"}, {"model_hash", summary.at("model_hash")}});
     events_->sync();
     // The summary comes last: where it is, the run is complete.
-    write_file_whole(directory_ / "summary.json", summary.dump(2) + "\n");
+    write_file_whole(directory_ / kSummaryFile, summary.dump(2) + "\n");
     return summary;
   }
 
@@ -243,16 +338,16 @@ class Recorder {
   }
 
   void write_metrics() const {
-    write_file_whole(directory_ / "metrics.csv", metrics_csv(session_.history()));
+    write_file_whole(directory_ / kMetricsFile, metrics_csv(session_.history()));
     Json findings{{"round", session_.rounds_done()}};
     findings.update(judge_clients(session_.world(), session_.findings(), session_.details(),
-                                  session_.engine().memories()));
-    write_file_whole(directory_ / "findings.json", findings.dump() + "\n");
+                                  session_.engine().traces()));
+    write_file_whole(directory_ / kFindingsFile, findings.dump() + "\n");
   }
 
   // Events are on the disk before the checkpoint that counts them.
   void check_events(std::uintmax_t expected) const {
-    const fs::path path = directory_ / "events.jsonl";
+    const fs::path path = directory_ / kEventsFile;
     std::error_code failed;
     const std::uintmax_t size = fs::file_size(path, failed);
     if (failed || size < expected) {
@@ -263,14 +358,14 @@ class Recorder {
   }
 
   [[noreturn]] void refuse_events(const std::string& why) const {
-    throw Error(ErrorKind::run, fmt::format("{} {}", (directory_ / "events.jsonl").string(), why),
+    throw Error(ErrorKind::run, fmt::format("{} {}", (directory_ / kEventsFile).string(), why),
                 fmt::format("restore it, or delete {} to start the run from its beginning",
-                            (directory_ / "checkpoint").string()));
+                            (directory_ / kCheckpointFolder).string()));
   }
 
   // The rounds of the log up to the checkpoint, which must be those of its history.
   std::vector<Json> read_kept_rounds(std::uintmax_t keep) const {
-    const fs::path path = directory_ / "events.jsonl";
+    const fs::path path = directory_ / kEventsFile;
     const std::string log = keep > 0 ? read_file(path).substr(0, keep) : "";
     if (!log.empty() && log.back() != '\n') {
       refuse_events(
@@ -280,14 +375,16 @@ class Recorder {
     }
     std::vector<Json> rounds;
     std::vector<std::string> hashes;
+    Json started = Json::object();
     for_each_event(path, log, [&](const Json& event) {
       if (event.at("event") == "round") {
-        hashes.push_back(RoundRecord::from_json(event).hash);
+        hashes.push_back(round_of(event).hash);
         rounds.push_back(event);
       } else if (event.at("event") == "started") {
-        check_weights(event, session_);
+        started = event;
       }
     });
+    check_weights(started, session_);
     if (!std::ranges::equal(hashes, session_.history(), {}, {}, &RoundRecord::hash)) {
       refuse_events("does not hold the rounds of the checkpoint");
     }
@@ -306,10 +403,22 @@ class Recorder {
 
   fs::path directory_;
   Session& session_;
+  std::string experiment_hash_;
   std::unique_ptr<AppendingFile> events_;
   std::unique_ptr<TensorBoardWriter> tensorboard_;
   std::int64_t saved_rounds_ = 0;
 };
+
+// Plays the next round, as often as it takes.
+Session::Played play_decided(Session& session) {
+  for (;;) {
+    try {
+      return session.play();
+    } catch (const Undecided&) {
+      // The engine waits before it begins the round anew.
+    }
+  }
+}
 
 RunOutcome play_to_end(Session& session, const fs::path& directory, RunObserver& observer) {
   Recorder recorder(directory, session);
@@ -317,7 +426,7 @@ RunOutcome play_to_end(Session& session, const fs::path& directory, RunObserver&
   RunOutcome outcome;
   try {
     while (session.rounds_done() < session.rounds()) {
-      const Session::Played played = session.play();
+      const Session::Played played = play_decided(session);
       recorder.round(played);
       observer.played(session, played);
       if (session.rounds_done() % session.experiment().checkpoint_every == 0) {
@@ -342,14 +451,31 @@ RunOutcome play_to_end(Session& session, const fs::path& directory, RunObserver&
 
 RunOutcome start_run(const Experiment& experiment, const Registry& registry, const Runtime& runtime,
                      const fs::path& directory, const std::atomic<bool>* stop,
-                     RunObserver& observer) {
-  if (fs::exists(directory)) {
+                     RunObserver& observer, IfExists if_exists) {
+  const bool replaces = if_exists == IfExists::replace && fs::exists(directory);
+  if (replaces) {
+    check_removable(directory);
+  } else if (fs::exists(directory)) {
     refuse_existing(directory);
   }
   Session session(experiment, registry, runtime, stop);
+  if (replaces) {
+    remove_run(directory);
+  }
   create_directory(directory, experiment);
   const DirectoryLock lock(directory, at_work_in(directory));
   return play_to_end(session, directory, observer);
+}
+
+void remove_run(const fs::path& directory) {
+  check_removable(directory);
+  const DirectoryLock lock(directory, at_work_in(directory));
+  std::error_code failed;
+  remove_tree(without_slash(directory), failed);
+  if (failed) {
+    throw Error(ErrorKind::run,
+                fmt::format("cannot remove {}: {}", directory.string(), failed.message()));
+  }
 }
 
 RunOutcome resume_run(const fs::path& directory, const Registry& registry, const Runtime& runtime,
@@ -373,7 +499,7 @@ void slim_run(const fs::path& directory) {
     throw Error(ErrorKind::run, fmt::format("{} is not finished", directory.string()));
   }
   for (const char* name :
-       {"checkpoint", "model.safetensors", "model.pt", "ledger.jsonl", kTensorBoardFile}) {
+       {kCheckpointFolder, kModelFile, kScriptFile, kLedgerFile, kTensorBoardFile}) {
     std::error_code failed;
     remove_tree(directory / name, failed);
     if (failed) {
@@ -396,12 +522,13 @@ void check_trust(const Experiment& experiment, const Runtime& runtime) {
 }
 
 Json read_summary(const fs::path& directory) {
-  const fs::path path = directory / "summary.json";
+  const fs::path path = directory / kSummaryFile;
   if (!fs::exists(path)) {
     return nullptr;
   }
   constexpr const char* kHint = "delete it and resume the run";
   Json summary = parse_json(read_file(path), path.string(), ErrorKind::run, kHint);
+  check_format(summary, path);
   const auto require = [&](const char* key, const char* expected, auto fits) {
     const auto found = summary.find(key);
     if (found == summary.end() || !fits(*found)) {
@@ -425,27 +552,25 @@ Json read_summary(const fs::path& directory) {
   }
   // Null where not all of the last ten rounds were evaluated.
   require("last10", "a number", [](const Json& v) { return v.is_number() || v.is_null(); });
+  rename_flag_quality(summary);
   return summary;
 }
 
 Experiment read_run_experiment(const fs::path& directory, const Registry& registry) {
-  const fs::path path = directory / "experiment.toml";
+  const fs::path path = directory / kExperimentFile;
   if (!fs::exists(path)) {
     throw Error(ErrorKind::run, fmt::format("{} is not a run directory: it has no experiment.toml",
                                             directory.string()));
   }
+  first_event(directory);  // a newer format says more than a key that is not known here
   Experiment experiment = load_experiment(path, {}, registry);
   experiment.rounds_given = false;  // every key is written there, so it says nothing
   return experiment;
 }
 
 std::optional<ComputedWith> read_computed_with(const fs::path& directory) {
-  const fs::path path = directory / "events.jsonl";
-  if (!fs::exists(path)) {
-    return std::nullopt;
-  }
-  const std::string events = read_file(path);
-  const Json started = parse_json_or_null(std::string_view(events).substr(0, events.find('\n')));
+  const fs::path path = directory / kEventsFile;
+  const Json started = first_event(directory);
   if (!started.contains("arithmetic")) {
     return std::nullopt;
   }
@@ -470,7 +595,7 @@ void check_arithmetic(const fs::path& directory) {
 }
 
 void read_events(const fs::path& directory, const std::function<void(const Json&)>& take) {
-  const fs::path path = directory / "events.jsonl";
+  const fs::path path = directory / kEventsFile;
   if (fs::exists(path)) {  // or else killed before its first event
     for_each_event(path, read_file(path), take);
   }
@@ -480,7 +605,7 @@ History read_history(const fs::path& directory) {
   History history;
   read_events(directory, [&](const Json& event) {
     if (event.at("event") == "round") {
-      history.push_back(RoundRecord::from_json(event));
+      history.push_back(round_of(event));
     }
   });
   return history;

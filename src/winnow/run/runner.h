@@ -28,12 +28,22 @@ struct RunOutcome {
   Json summary;  // empty when interrupted
 };
 
-// Starts a run in `directory`, which must not exist yet (Error kind run otherwise). When `stop` is
+// What to do where the directory of a new run is there already.
+enum class IfExists { refuse, replace };
+
+// Starts a run in `directory`, which must not exist yet (Error kind run otherwise) or, with
+// IfExists::replace, may be a run directory as remove_run() takes it; that is removed when
+// everything else is ready. When `stop` is
 // set, the round under way is dropped, the run is saved as of the last finished one, and the
 // outcome says so. Bad data or a bad experiment is reported before anything is written.
 RunOutcome start_run(const Experiment& experiment, const Registry& registry, const Runtime& runtime,
                      const std::filesystem::path& directory, const std::atomic<bool>* stop,
-                     RunObserver& observer);
+                     RunObserver& observer, IfExists if_exists = IfExists::refuse);
+
+// Removes a run directory, finished or not. Throws Error(kind run) and removes nothing where it is
+// no run directory, where a process is at work in it, and where it holds anything that a run does
+// not write.
+void remove_run(const std::filesystem::path& directory);
 
 // Continues the run of a directory from its last checkpoint, or from the start when there is none.
 // A finished run is left as it is and its summary returned. Throws as check_arithmetic() does. The

@@ -1,78 +1,40 @@
 #include "winnow/run/session.h"
+#include "winnow/run/absences.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <torch/cuda.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <filesystem>
-#include <thread>
 
 #include "winnow/base/error.h"
 #include "winnow/base/sha256.h"
-#include "winnow/engine/keeping_client.h"
-#include "winnow/engine/threads.h"
-#include "winnow/model/projected_net.h"
+#include "winnow/judge/judge.h"
 #include "winnow/model/script_export.h"
-#include "winnow/run/judge.h"
+#include "winnow/model/script_text.h"
 #include "winnow/run/notices.h"
 
 namespace winnow {
 namespace {
 
-std::int64_t choose_lanes(std::int64_t wanted, at::Device device) {
-  if (wanted > 0 || device.is_cuda()) {
-    return wanted;  // 0: a GPU's are found by measuring
+// Who attacks how, block by block.
+std::vector<Attackers> attackers_of(const Experiment& experiment) {
+  std::vector<Attackers> blocks;
+  for (std::size_t block = 0; block < experiment.noise.size(); ++block) {
+    const auto* attack = std::get_if<Attack>(&experiment.noise[block]);
+    if (attack == nullptr) {
+      continue;
+    }
+    if (experiment.federation.centralised) {
+      throw Error(ErrorKind::experiment,
+                  fmt::format("noise.{}: an attack needs clients of its own", block),
+                  "federation.centralised brings all samples to one client");
+    }
+    const std::vector<std::int64_t> clients =
+        attack->attackers(experiment.federation.clients, experiment.seed, block);
+    blocks.push_back({attack->options(), {clients.begin(), clients.end()}});
   }
-  return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-}
-
-std::optional<ScriptModel> read_own_model(const ModelOptions& model) {
-  return model.name == kTorchScript ? std::make_optional<ScriptModel>(model.path) : std::nullopt;
-}
-
-// On a GPU steps are captured as graphs and weights are kept in copies. User modules may not
-// support this, so they run on the CPU.
-at::Device device_for(const ModelOptions& model, const std::string& name) {
-  if (model.name != kTorchScript) {
-    return choose_device(name);
-  }
-  if (name.starts_with("cuda")) {
-    throw Error(ErrorKind::usage,
-                fmt::format("--device {}: torchscript models train on a CPU", name),
-                "leave --device out, or use --device cpu");
-  }
-  return choose_device(name == "auto" ? "cpu" : name);
-}
-
-std::int64_t input_size(const ModelOptions& model) {
-  if (model.resize > 0 || model.name == kTorchScript) {
-    return model.resize;
-  }
-  return find_net(model.name).resize;
-}
-
-std::unique_ptr<LocalEngine> make_engine(const Experiment& experiment, const World& world,
-                                         const std::optional<ScriptModel>& own_model,
-                                         const Runtime& runtime, const std::atomic<bool>* stop) {
-  use_one_thread_per_operation();
-  const NetInfo plain = own_model ? own_model->info() : find_net(experiment.model.name);
-  const NetInfo net =
-      experiment.model.projection > 0 ? projected(plain, experiment.model.projection) : plain;
-  LocalEngineOptions options;
-  options.device = device_for(experiment.model, runtime.device);
-  options.lanes = choose_lanes(runtime.lanes, options.device);
-  options.precision = choose_precision(runtime.precision, options.device);
-  allow_tf32_on_gpu(options.precision != Precision::fp32);
-  go_first(options.device);  // lanes wait for the fold, so it must not queue behind them
-  options.augment = world.data.augment;
-  options.resize = input_size(experiment.model);
-  options.seed = experiment.seed;
-  options.public_images = world.public_images;
-  return std::make_unique<LocalEngine>(world.data, world.clients, net, experiment.train, options,
-                                       stop);
+  return blocks;
 }
 
 std::vector<double> counts_by_class(const Labels& labels, std::int64_t classes) {
@@ -95,14 +57,22 @@ History history_of(const Json& saved) {
         value->number(0.0, 1.0);
       }
     }
-    if (const auto loss = record.find("loss"); loss && !loss->is_null()) {
-      loss->number();
+    for (const char* name : {"loss", "train_loss"}) {
+      if (const auto loss = record.find(name); loss && !loss->is_null()) {
+        loss->number();
+      }
     }
     for (const auto& [name, least] : {std::pair{"participations", before.participations},
                                       {"bytes_up", before.bytes_up},
                                       {"bytes_down", before.bytes_down},
                                       {"client_steps", before.client_steps}}) {
       record.at(name).whole(least, CheckedJson::kMost);
+    }
+    for (const auto& [name, least] : {std::pair{"forward_passes", before.passes.forward},
+                                      {"backward_passes", before.passes.backward}}) {
+      if (const auto count = record.find(name)) {
+        count->whole(least, CheckedJson::kMost);
+      }
     }
     record.at("train_seconds").number(0.0);
     record.at("seconds").number(0.0);
@@ -115,107 +85,44 @@ History history_of(const Json& saved) {
 
 }  // namespace
 
-std::string precision_name(Precision precision) {
-  switch (precision) {
-    case Precision::tf32:
-      return "tf32";
-    case Precision::bf16:
-      return "bf16";
-    default:
-      return "fp32";
-  }
-}
-
-Precision choose_precision(const std::string& name, at::Device device) {
-  if (name == "auto") {
-    return device.is_cpu() ? Precision::fp32 : Precision::tf32;
-  }
-  if (name == "fp32") {
-    return Precision::fp32;
-  }
-  if (name != "tf32" && name != "bf16") {
-    throw Error(ErrorKind::usage,
-                fmt::format("--precision {}: expected fp32, tf32, bf16 or auto", name));
-  }
-  if (device.is_cpu()) {
-    throw Error(ErrorKind::usage, fmt::format("--precision {}: a CPU computes in fp32", name),
-                "leave --precision out, or use --device cuda");
-  }
-  return name == "tf32" ? Precision::tf32 : Precision::bf16;
-}
-
-at::Device choose_device(const std::string& name) {
-  // More hardware queues than the default 8, so that the streams of many lanes do not wait for each
-  // other. Read once, when CUDA starts; what the user has set is left alone.
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);  // NOLINT(concurrency-mt-unsafe)
-  const bool has_cuda = torch::cuda::is_available();
-  if (name == "auto") {
-    return has_cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
-  }
-  if (name == "cpu") {
-    return at::kCPU;
-  }
-  if (name != "cuda" && !name.starts_with("cuda:")) {
-    throw Error(ErrorKind::usage,
-                fmt::format("--device {}: expected cpu, cuda, cuda:N or auto", name));
-  }
-  if (!has_cuda) {
-    throw Error(ErrorKind::usage, fmt::format("--device {}: no CUDA device can be used here", name),
-                "use --device cpu, or a LibTorch built with CUDA on a machine that has a GPU");
-  }
-  int index = 0;
-  if (name.size() > 5) {
-    const char* end = name.data() + name.size();
-    const auto [rest, error] = std::from_chars(name.data() + 5, end, index);
-    const auto count = static_cast<int>(torch::cuda::device_count());
-    if (error != std::errc() || rest != end || index < 0 || index >= count) {
-      throw Error(
-          ErrorKind::usage,
-          fmt::format("--device {}: there are {} CUDA devices, counted from 0", name, count));
-    }
-  }
-  return {at::kCUDA, static_cast<at::DeviceIndex>(index)};
-}
-
 Session::Session(const Experiment& experiment, const Registry& registry, const Runtime& runtime,
                  const std::atomic<bool>* stop)
+    : Session(experiment,
+              runtime.engines.find(runtime.engine).host(experiment, registry, runtime, stop)) {}
+
+Session::Session(const Experiment& experiment, World world, const Registry& registry,
+                 const Runtime& runtime, const std::atomic<bool>* stop)
+    : Session(experiment, host_locally(std::make_unique<Workplace>(experiment, std::move(world),
+                                                                   registry, runtime, stop),
+                                       runtime)) {}
+
+Session::Session(const Experiment& experiment, Hosted hosted)
     : experiment_(experiment),
-      world_(make_world(experiment)),
-      own_model_(read_own_model(experiment.model)),
-      engine_(make_engine(experiment, world_, own_model_, runtime, stop)),
+      hosted_(std::move(hosted)),
+      setting_(hosted_.place->setting()),
+      world_(hosted_.place->world()),
+      crew_(&hosted_.place->crew()),
+      examiner_(hosted_.examiner),
+      engine_(hosted_.engine.get()),
+      method_(&hosted_.place->method()),
       started_(std::chrono::steady_clock::now()) {
-  setting_ = {.seed = experiment.seed,
-              .rounds = experiment.rounds,
-              .clients = engine_->size(),
-              .fraction = experiment.federation.fraction,
-              .classes = world_.data.classes,
-              .validation = world_.data.validation.size(),
-              .layout = engine_->layout()};
-  if (experiment.truth == Truth::clients) {
-    const auto& noisy = world_.ledger.noisy_clients();
-    setting_.noisy_clients.assign(noisy.begin(), noisy.end());
+  const FederationOptions& federation = experiment.federation;
+  Fleet* fleet = engine_;
+  if (std::vector<Attackers> attackers = attackers_of(experiment); !attackers.empty()) {
+    hostile_ = std::make_unique<HostileFleet>(*engine_, std::move(attackers), experiment.seed);
+    fleet = hostile_.get();
   }
-  setting_.public_images = world_.public_images.defined() ? world_.public_images.size(0) : 0;
-  setting_.lr_decay = experiment.train.lr_decay;
-  method_ = make_method(experiment, registry, setting_);
-  if (method_->needs_features()) {
-    engine_->check_features();
-  }
-  std::vector<NetInfo> networks;
-  for (const std::string& name : method_->networks()) {
-    networks.push_back(find_net(name));
-  }
-  std::unique_ptr<ClientSide> client_side = method_->client_side();
-  if (experiment.local_accuracy && measured() == Measured::global) {
-    client_side = std::make_unique<KeepingClient>(std::move(client_side));
-  }
-  engine_->serve(std::move(client_side), method_->schemas(), networks);
+  fleet_ = std::make_unique<AbsentFleet>(*fleet, federation.dropout, experiment.seed,
+                                         federation.absences.empty()
+                                             ? Absences()
+                                             : read_absences(federation.absences, engine_->size()));
   rounds_ = method_->rounds(setting_);
   notices_ = make_notices(experiment, *method_, setting_, world_);
-  if (own_model_ && !own_model_->notice().empty()) {
-    notices_.push_back(own_model_->notice());
+  notices_.insert(notices_.end(), hosted_.notices.begin(), hosted_.notices.end());
+  if (const auto& own = hosted_.place->own_model(); own && !own->notice().empty()) {
+    notices_.push_back(own->notice());
   }
-  global_ = engine_->initial_state(experiment.seed);
+  global_ = crew_->initial_state(experiment.seed);
   if (!experiment.model.weights.empty()) {
     if (!std::filesystem::exists(experiment.model.weights)) {
       throw Error(
@@ -225,20 +132,23 @@ Session::Session(const Experiment& experiment, const Registry& registry, const R
                       "of another run, as safetensors; docs/experiment.md, [model]",
                       experiment.model.name));
     }
-    LoadedWeights loaded = load_weights(experiment.model.weights, global_, engine_->head_name());
-    global_ = loaded.state.to(engine_->device());
+    LoadedWeights loaded = load_weights(experiment.model.weights, global_, crew_->head_name());
+    global_ = loaded.state.to(crew_->device());
     weight_source_ = std::move(loaded.source);
   }
 }
 
 std::string Session::script() const {
   const DataSet& data = world_.data;
-  if (own_model_) {
-    return own_model_->trained(global_, data.normalisation);
+  if (const auto& own = hosted_.place->own_model()) {
+    return own->trained(global_, data.normalisation);
   }
-  const std::int64_t size = input_size(experiment_.model);
-  const NetShape shape{data.classes, data.channels(), size > 0 ? size : data.height(),
-                       size > 0 ? size : data.width()};
+  if (!has_script_text(experiment_.model.name)) {
+    return {};
+  }
+  const std::int64_t size = hosted_.place->input_size();
+  const NetShape shape{data.classes, data.channels(), size > 0 ? size : data.seen_height(),
+                       size > 0 ? size : data.seen_width()};
   return export_script(experiment_.model.name, shape, global_, data.normalisation);
 }
 
@@ -252,20 +162,24 @@ std::string Session::model_hash() const {
     return hash(global_);
   }
   Sha256 all;
-  for (const auto& [client, model] : engine_->own_models()) {
-    all.update(fmt::format("{} {}\n", client, hash(model)));
+  for (const auto& [client, hash] : engine_->own_hashes()) {
+    all.update(fmt::format("{} {}\n", client, hash));
   }
   return all.hex();
+}
+
+bool Session::measures() const {
+  return measured() == Measured::global || engine_->shows_own_models();
 }
 
 Score Session::evaluate() {
   switch (measured()) {
     case Measured::clients:
-      return engine_->evaluate_clients();
+      return examiner_->evaluate_each();
     case Measured::ensemble:
-      return engine_->evaluate_ensemble();
+      return examiner_->evaluate_ensemble();
     default:
-      return engine_->evaluate(global_);
+      return examiner_->evaluate(global_);
   }
 }
 
@@ -277,17 +191,26 @@ Session::Played Session::play() {
   const State global_before = global_;
   Played played;
   try {
-    Server server{setting_, *engine_, global_, played.notes};
-    server.initial = [this](std::uint64_t seed) { return engine_->initial_state(seed); };
+    engine_->begin(round);
+    fleet_->begin(round);
+    if (hostile_) {
+      hostile_->begin(round);
+    }
+    Server server{setting_, *fleet_, global_, played.notes};
+    server.initial = [this](std::uint64_t seed) { return crew_->initial_state(seed); };
     if (setting_.validation > 0) {
       server.validate = [this](const std::vector<State>& models) {
-        return engine_->validate(models);
+        return examiner_->validate(models);
       };
     }
     method_->play(round, server);
+    engine_->end();
+    if (!fleet_->absences().empty()) {
+      played.notes["absent"] = absences_to_json(fleet_->absences());
+    }
     // The last rounds always, so that last10 is a mean over ten rounds and not ten evaluations.
     const bool due = (round + 1) % experiment_.eval_every == 0 || round >= rounds_ - kLastRounds;
-    if (due) {
+    if (due && measures()) {
       const Score score = evaluate();
       played.record.accuracy = score.accuracy();
       played.record.loss = score.mean_loss();
@@ -295,7 +218,7 @@ Session::Played Session::play() {
         played.record.top5 = score.top5();
       }
       for (const auto& [name, model] : method_->also_measured(setting_)) {
-        played.notes[name] = engine_->evaluate(model.to(engine_->device())).accuracy();
+        played.notes[name] = examiner_->evaluate(model.to(crew_->device())).accuracy();
       }
     }
   } catch (...) {
@@ -306,29 +229,30 @@ Session::Played Session::play() {
     throw;
   }
   const bool keeps = !method_->keeps_labels_as(round, setting_).empty();
-  const Memories memories_before = keeps ? engine_->memories() : Memories();
+  const Traces traces_before = keeps ? engine_->traces() : Traces();
+  played.record.train_loss = engine_->training_loss().mean();
   const std::vector<std::int64_t> changed = engine_->commit();
   played.record.round = round + 1;
   played.record.traffic = engine_->traffic();
   played.record.seconds = seconds();
   played.record.hash = model_hash();
-  if (const auto chosen = judge_selection(world_, engine_->memories(), changed)) {
+  if (const auto chosen = judge_selection(world_, engine_->traces(), changed)) {
     played.record.label_precision = chosen->label_precision;
     played.record.label_recall = chosen->label_recall;
   }
-  played.labels = labels_after(round, memories_before);
-  played.quality = judge(world_, method_->findings(), engine_->memories());
+  played.labels = labels_after(round, traces_before);
+  played.quality = judge(world_, method_->findings(), engine_->traces());
   history_.push_back(played.record);
   return played;
 }
 
-Json Session::labels_after(std::int64_t round, const Memories& before) const {
+Json Session::labels_after(std::int64_t round, const Traces& before) const {
   const std::string name = method_->keeps_labels_as(round, setting_);
   if (name.empty() || !world_.truth_known) {
     return nullptr;
   }
   Json json{{"name", name}, {"round", round + 1}};
-  json.update(judge_labels(world_, before, engine_->memories()));
+  json.update(judge_labels(world_, before, engine_->traces()));
   return json;
 }
 
@@ -337,13 +261,13 @@ Json Session::first_labels() const {
 }
 
 void Session::measure_local_models() {
-  if (!experiment_.local_accuracy) {
+  if (!experiment_.local_accuracy || !engine_->shows_own_models()) {
     return;
   }
   const Labels& labels = world_.data.test.labels;
   const std::vector<double> of_class = counts_by_class(labels, setting_.classes);
-  for (const auto& [client, right] :
-       engine_->right_by_class(measured() == Measured::global ? kLastModel : kOwnModel)) {
+  const Kept kept = measured() == Measured::global ? Kept::last : Kept::own;
+  for (const auto& [client, right] : examiner_->right_by_class(kept)) {
     const ClientData& held = world_.clients[static_cast<std::size_t>(client)];
     Labels truth;
     for (const std::int64_t sample : held.samples) {
@@ -374,6 +298,10 @@ Findings Session::findings() const {
   return findings;
 }
 
+std::vector<MemoryPart> Session::save_parts(const std::filesystem::path& folder) {
+  return engine_->save_parts(folder, rounds_done());
+}
+
 Checkpoint Session::checkpoint() const {
   Checkpoint checkpoint;
   checkpoint.experiment_hash = experiment_.hash();
@@ -390,13 +318,10 @@ Checkpoint Session::checkpoint() const {
 }
 
 Bounds Session::bounds() const {
-  Bounds bounds{.classes = setting_.classes, .layout = setting_.layout};
+  Bounds bounds{
+      .classes = setting_.classes, .features = setting_.features, .layout = setting_.layout};
   for (std::int64_t client = 0; client < engine_->size(); ++client) {
     bounds.samples.push_back(engine_->samples(client));
-  }
-  const Slot* head = setting_.layout->find(engine_->head_name() + ".weight");
-  if (head != nullptr && head->shape.size() == 2) {
-    bounds.features = head->shape[1];
   }
   return bounds;
 }
@@ -405,16 +330,20 @@ void Session::check_restored() const {
   const Traffic last = history_.empty() ? Traffic() : history_.back().traffic;
   const Traffic& now = engine_->traffic();
   if (last.participations != now.participations || last.bytes_down != now.bytes_down ||
-      last.bytes_up != now.bytes_up || last.client_steps != now.client_steps) {
+      last.bytes_up != now.bytes_up || last.client_steps != now.client_steps ||
+      last.passes.forward != now.passes.forward || last.passes.backward != now.passes.backward) {
     throw Error(ErrorKind::run, "traffic is not what it was after the last round of the history");
   }
   if (history_.empty()) {
     return;
   }
-  if (measured() != Measured::global) {
-    const std::map<std::int64_t, State> models = engine_->own_models();
+  // Who was absent when models were made has none yet; its method knows.
+  const FederationOptions& federation = experiment_.federation;
+  const bool all_answer = federation.dropout == 0.0 && federation.absences.empty();
+  if (measured() != Measured::global && all_answer && engine_->shows_own_models()) {
+    const auto hashes = engine_->own_hashes();
     for (const std::int64_t client : clients_with_samples(*engine_)) {
-      if (!models.contains(client)) {
+      if (!hashes.contains(client)) {
         throw Error(ErrorKind::run, fmt::format("client {} has no model", client));
       }
     }
@@ -434,12 +363,13 @@ void Session::restore(const Checkpoint& checkpoint) {
                             "experiment",
                             checkpoint.rounds_done, history.size(), rounds_));
   }
-  global_ = checkpoint.global.to(engine_->device());
+  global_ = checkpoint.global.to(crew_->device());
   Archive saved = checkpoint.method;
   saved.bounds = bounds();
   method_->load(saved);
   engine_->restore(checkpoint.clients);
   engine_->restore(checkpoint.traffic);
+  engine_->settled(checkpoint.rounds_done);
   history_ = std::move(history);
   check_restored();
   seconds_before_ = checkpoint.wall_seconds;

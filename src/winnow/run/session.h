@@ -10,31 +10,20 @@
 #include <string>
 #include <vector>
 
-#include "winnow/engine/local_engine.h"
+#include "winnow/engine/crew.h"
+#include "winnow/engine/engine.h"
+#include "winnow/engine/examiner.h"
+#include "winnow/engine/hostile_fleet.h"
+#include "winnow/experiment/experiment.h"
+#include "winnow/experiment/world.h"
+#include "winnow/federation/absence.h"
 #include "winnow/method/method.h"
-#include "winnow/model/script_net.h"
 #include "winnow/model/weight_file.h"
 #include "winnow/run/checkpoint.h"
-#include "winnow/run/experiment.h"
 #include "winnow/run/metrics.h"
-#include "winnow/run/world.h"
+#include "winnow/run/workplace.h"
 
 namespace winnow {
-
-// How to execute; has no influence on the result of a CPU run.
-struct Runtime {
-  std::int64_t lanes = 0;          // 0: one per core on a CPU, found by measuring on a GPU
-  std::string device = "auto";     // cpu, cuda, cuda:N, auto
-  std::string precision = "auto";  // fp32, tf32, bf16; auto: fp32 on a CPU, tf32 on a GPU
-  bool trust_model = false;        // may a run directory's TorchScript file be executed?
-};
-
-std::string precision_name(Precision precision);
-// Throws Error(kind usage) for a precision that is unknown, or that the device does not offer.
-Precision choose_precision(const std::string& name, at::Device device);
-
-// Throws Error(kind usage) for a device that is unknown or not there.
-at::Device choose_device(const std::string& name);
 
 // Belongs to one thread at a time; on a GPU to the thread that made it, whose work goes to a stream
 // of its own (go_first).
@@ -44,6 +33,10 @@ class Session {
   // throw Interrupted at the next training step.
   Session(const Experiment& experiment, const Registry& registry, const Runtime& runtime,
           const std::atomic<bool>* stop);
+  // The same in a world that is there already, whatever the experiment says of data and noise, with
+  // all clients in this process.
+  Session(const Experiment& experiment, World world, const Registry& registry,
+          const Runtime& runtime, const std::atomic<bool>* stop);
 
   std::int64_t rounds() const { return rounds_; }
   std::int64_t rounds_done() const { return static_cast<std::int64_t>(history_.size()); }
@@ -67,8 +60,10 @@ class Session {
   // client holds. Does nothing unless the experiment asks for it.
   void measure_local_models();
 
-  // The run as of the last finished round.
+  // The run as of the last finished round. What the clients of other processes remember is not in
+  // it: they write it into the folder by themselves, as save_parts() says.
   Checkpoint checkpoint() const;
+  std::vector<MemoryPart> save_parts(const std::filesystem::path& folder);
   // Throws Error(kind run) where the checkpoint does not fit the run; the session is then of no
   // more use.
   void restore(const Checkpoint& checkpoint);
@@ -76,14 +71,18 @@ class Session {
   const Experiment& experiment() const { return experiment_; }
   const World& world() const { return world_; }
   const State& global() const { return global_; }
-  // The global model as the bytes of a TorchScript file.
+  // The global model as the bytes of a TorchScript file; empty for a network that a program brings
+  // itself, which has no such form.
   std::string script() const;
   // The models that are measured: the global one, or the clients' own by client.
   Measured measured() const { return method_->measured(); }
   // A digest of those models; of the clients' it is the SHA-256 of lines "CLIENT HASH".
   std::string model_hash() const;
   const History& history() const { return history_; }
-  const LocalEngine& engine() const { return *engine_; }
+  const Engine& engine() const { return *engine_; }
+  const Crew& crew() const { return *crew_; }
+  Crew& crew() { return *crew_; }
+  Examiner& examiner() { return *examiner_; }
   // Of model.weights; without a hash where there is no such file.
   const WeightSource& weight_source() const { return weight_source_; }
   Findings findings() const;
@@ -93,20 +92,28 @@ class Session {
   const std::vector<std::string>& notices() const { return notices_; }
 
  private:
-  // The measured models on the test set.
+  Session(const Experiment& experiment, Hosted hosted);
+  // Whether the measured models are here.
+  bool measures() const;
+  // They on the test set.
   Score evaluate();
   // Null where the method does not keep labels after this round, or the truth is not known.
-  Json labels_after(std::int64_t round, const std::map<std::int64_t, ClientMemory>& before) const;
+  Json labels_after(std::int64_t round, const Traces& before) const;
   // What a checkpoint's parts have to fit.
   Bounds bounds() const;
   void check_restored() const;
 
   Experiment experiment_;
-  Setting setting_;
-  World world_;
-  std::optional<ScriptModel> own_model_;  // where the experiment brings its network
-  std::unique_ptr<LocalEngine> engine_;
-  std::unique_ptr<Method> method_;
+  Hosted hosted_;
+  // Of what hosts it:
+  const Setting& setting_;
+  const World& world_;
+  Crew* crew_;
+  Examiner* examiner_;
+  Engine* engine_;
+  Method* method_;
+  std::unique_ptr<HostileFleet> hostile_;  // with its attackers; null where there are none
+  std::unique_ptr<AbsentFleet> fleet_;     // the engine as the method sees it
   std::int64_t rounds_ = 0;
   std::map<std::string, std::map<std::int64_t, double>> local_scores_;
   State global_;

@@ -5,7 +5,8 @@
 #include "winnow/base/arithmetic.h"
 #include "winnow/base/build_info.h"
 #include "winnow/engine/fingerprint.h"
-#include "winnow/run/judge.h"
+#include "winnow/judge/judge.h"
+#include "winnow/run/format.h"
 
 namespace winnow {
 namespace {
@@ -56,7 +57,8 @@ Json make_summary(const Session& session) {
   const Experiment& experiment = session.experiment();
   const Accuracies measured = accuracies(session.history());
   const Traffic& traffic = session.engine().traffic();
-  Json summary{{"name", experiment.name},
+  Json summary{{"format", kRunFormat},
+               {"name", experiment.name},
                {"method", experiment.method},
                {"seed", experiment.seed},
                {"rounds", session.rounds_done()},
@@ -68,6 +70,8 @@ Json make_summary(const Session& session) {
                {"bytes_up", traffic.bytes_up},
                {"bytes_down", traffic.bytes_down},
                {"client_steps", traffic.client_steps},
+               {"forward_passes", traffic.passes.forward},
+               {"backward_passes", traffic.passes.backward},
                {"train_seconds", traffic.train_seconds},
                {"wall_seconds", session.seconds()},
                {"model_hash", session.model_hash()},
@@ -75,12 +79,17 @@ Json make_summary(const Session& session) {
                {"ledger_hash", session.world().ledger.hash()},
                {"version", build_info::kVersion},
                {"libtorch", TORCH_VERSION},
-               {"device", session.engine().device().str()},
-               {"precision", precision_name(session.engine().precision())},
+               {"device", session.crew().device().str()},
+               {"precision", precision_name(session.crew().precision())},
                {"arithmetic", current_arithmetic()},
                {"fingerprint", fingerprint()},
-               {"lanes", session.engine().lanes()},
+               {"lanes", session.engine().workforce().lanes},
                {"noise", noise_summary(session.world())}};
+  if (const Workforce force = session.engine().workforce(); force.engine != "local") {
+    summary["engine"] = force.engine;
+    summary["ranks"] = force.ranks;
+    summary["bytes_received"] = force.bytes_received;
+  }
   if (measured.top5) {
     summary["top5"] = *measured.top5;
   }
@@ -94,7 +103,7 @@ Json make_summary(const Session& session) {
     summary["uses_ground_truth"] = true;
   }
   const Findings findings = session.findings();
-  summary.update(judge(session.world(), findings, session.engine().memories()));
+  summary.update(judge(session.world(), findings, session.engine().traces()));
   add_selection(session.history(), summary);
   if (!findings.scores.empty()) {
     summary["scores"] = judge_scores(session.world(), findings);

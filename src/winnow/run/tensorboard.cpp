@@ -8,9 +8,10 @@
 namespace winnow {
 namespace {
 
-constexpr std::array<const char*, 9> kTags{"accuracy",        "loss",         "participations",
-                                           "bytes_up",        "bytes_down",   "client_steps",
-                                           "label_precision", "label_recall", "top5"};
+constexpr std::array<const char*, 12> kTags{"accuracy",        "loss",           "train_loss",
+                                            "participations",  "bytes_up",       "bytes_down",
+                                            "client_steps",    "forward_passes", "backward_passes",
+                                            "label_precision", "label_recall",   "top5"};
 
 constexpr std::array<std::uint32_t, 256> make_table() {
   std::array<std::uint32_t, 256> table{};
@@ -105,8 +106,8 @@ std::string tensorboard_round(const Json& round) {
   }
   if (const auto detection = round.find("detection");
       detection != round.end() && detection->is_object()) {
-    summary += value_in(*detection, "precision", "detection_precision");
-    summary += value_in(*detection, "recall", "detection_recall");
+    summary += value_in(*detection, "flag_precision", "flag_precision");
+    summary += value_in(*detection, "flag_recall", "flag_recall");
   }
   return tensorboard_record(float64(1, round.at("seconds").get<double>()) +
                             whole_number(2, round.at("round").get<std::uint64_t>()) +

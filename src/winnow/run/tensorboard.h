@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "winnow/base/files.h"
-#include "winnow/base/params.h"
+#include "winnow/base/json.h"
 
 namespace winnow {
 
@@ -26,8 +26,8 @@ std::string tensorboard_record(std::string_view payload);
 std::string tensorboard_header();
 
 // The record of one round, from its line in events.jsonl: every scalar that was measured, as a
-// float32 under the name it has in metrics.csv; precision and recall of detected clients are
-// "detection_precision" and "detection_recall". The time of an event is the run's seconds so far,
+// float32 under the name it has in metrics.csv; those of the flagged clients are
+// "flag_precision" and "flag_recall". The time of an event is the run's seconds so far,
 // so that curves of a run that was resumed have no gap.
 std::string tensorboard_round(const Json& round);
 

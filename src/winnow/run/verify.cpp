@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "winnow/base/error.h"
+#include "winnow/run/run_directory.h"
 #include "winnow/run/runner.h"
 
 namespace winnow {
@@ -24,7 +25,7 @@ Verification verify_run(const std::filesystem::path& directory, const Registry& 
   if (available > session.rounds()) {
     throw Error(ErrorKind::run,
                 fmt::format("{} logs {} rounds, but its experiment has {}",
-                            (directory / "events.jsonl").string(), available, session.rounds()));
+                            (directory / kEventsFile).string(), available, session.rounds()));
   }
   Verification result;
   for (std::int64_t round = 0; round < total; ++round) {

@@ -20,11 +20,7 @@ namespace {
 
 constexpr double kDegenerateSpan = 1e-12;
 
-struct Parameters {
-  std::array<double, 2> means{};
-  std::array<double, 2> variances{};
-  std::array<double, 2> weights{};
-};
+using Parameters = MixtureParameters;
 
 // One pair per value: the probability of either component.
 using Responsibilities = std::vector<std::array<double, 2>>;
@@ -125,18 +121,10 @@ void order_by_mean(Parameters& parameters) {
   }
 }
 
-}  // namespace
-
-// spec: label-noise 0.3
-Mixture gmm2(std::span<const double> values, const MixtureOptions& options) {
-  check_options(options);
-  require_finite(values, "gmm2");
-  if (degenerate(values)) {
-    return all_clean(values, options.reg);
-  }
+Mixture maximise(std::span<const double> values, Parameters parameters,
+                 const MixtureOptions& options) {
   Mixture result;
-  Responsibilities shares = hard_start(values);
-  Parameters parameters = m_step(values, shares, options.reg);
+  Responsibilities shares(values.size());
   double previous = -std::numeric_limits<double>::infinity();
   for (int iteration = 1; iteration <= options.max_iter; ++iteration) {
     result.iterations = iteration;
@@ -161,6 +149,45 @@ Mixture gmm2(std::span<const double> values, const MixtureOptions& options) {
     result.labels.push_back(share[1] > share[0] ? 1 : 0);
   }
   return result;
+}
+
+}  // namespace
+
+// spec: label-noise 0.3
+Mixture gmm2(std::span<const double> values, const MixtureOptions& options) {
+  check_options(options);
+  require_finite(values, "gmm2");
+  if (degenerate(values)) {
+    return all_clean(values, options.reg);
+  }
+  return maximise(values, m_step(values, hard_start(values), options.reg), options);
+}
+
+MixtureParameters parameters_of(const Mixture& mixture) {
+  return {mixture.means, mixture.variances, mixture.weights};
+}
+
+// spec: rivals 1.5
+Mixture gmm2_from(std::span<const double> values, const MixtureParameters& start,
+                  const MixtureOptions& options) {
+  check_options(options);
+  require_finite(values, "gmm2");
+  if (degenerate(values)) {
+    return all_clean(values, options.reg);
+  }
+  return maximise(values, start, options);
+}
+
+std::vector<double> clean_posteriors(std::span<const double> values,
+                                     const MixtureParameters& mixture) {
+  Responsibilities shares(values.size());
+  e_step(values, mixture, shares);
+  std::vector<double> clean;
+  clean.reserve(values.size());
+  for (const auto& share : shares) {
+    clean.push_back(share[0]);
+  }
+  return clean;
 }
 
 }  // namespace winnow

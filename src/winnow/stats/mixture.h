@@ -31,4 +31,22 @@ struct Mixture {
 // of range are an internal error.
 Mixture gmm2(std::span<const double> values, const MixtureOptions& options = {});
 
+// The numbers of a mixture alone, component 0 the one with the smaller mean.
+struct MixtureParameters {
+  std::array<double, 2> means{};
+  std::array<double, 2> variances{};  // positive
+  std::array<double, 2> weights{};    // sum to 1
+
+  bool operator==(const MixtureParameters&) const = default;
+};
+MixtureParameters parameters_of(const Mixture& mixture);
+
+// The same fit started from a mixture that is already known instead of the 2-means.
+Mixture gmm2_from(std::span<const double> values, const MixtureParameters& start,
+                  const MixtureOptions& options = {});
+
+// For every value the probability of component 0 under a mixture that is not fitted to it.
+std::vector<double> clean_posteriors(std::span<const double> values,
+                                     const MixtureParameters& mixture);
+
 }  // namespace winnow

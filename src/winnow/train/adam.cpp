@@ -9,13 +9,19 @@
 namespace winnow {
 
 void adam_step(at::Tensor& weights, at::Tensor& gradient, at::Tensor& mean, at::Tensor& square,
-               const AdamOptions& options, std::int64_t number) {
+               const at::Tensor& anchor, const AdamOptions& options, std::int64_t number) {
   if (number == 1) {
     mean.zero_();
     square.zero_();
   }
-  if (options.weight_decay != 0.0) {
+  if (options.weight_decay != 0.0 && !options.decoupled) {
     gradient.add_(weights, options.weight_decay);
+  }
+  if (options.proximal != 0.0) {
+    add_pull(weights, gradient, anchor, options.proximal, options.pull);
+  }
+  if (options.weight_decay != 0.0 && options.decoupled) {
+    weights.mul_(1.0 - options.lr * options.weight_decay);
   }
   mean.mul_(options.beta1).add_(gradient, 1.0 - options.beta1);
   square.mul_(options.beta2).addcmul_(gradient, gradient, 1.0 - options.beta2);

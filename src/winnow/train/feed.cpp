@@ -31,8 +31,8 @@ void copy_plane(const std::uint8_t* from, std::int64_t height, std::int64_t widt
 }  // namespace
 
 Feed::Feed(const at::Tensor& images, const Normalisation& normalisation, std::int64_t resize,
-           at::Device device)
-    : images_(images.to(device).contiguous()), resize_(resize) {
+           at::Device device, std::int64_t crop)
+    : images_(images.to(device).contiguous()), resize_(resize), crop_(crop) {
   const auto channels = static_cast<std::size_t>(images.size(1));
   if (normalisation.mean.size() != channels || normalisation.std.size() != channels) {
     throw Error(ErrorKind::experiment,
@@ -71,14 +71,20 @@ at::Tensor Feed::batch(const at::Tensor& index, const Jitter& jitter, at::Tensor
   } else {
     images = make_on_device(index, jitter);
   }
-  return resized(images);
+  return fitted(images, jitter.defined());
 }
 
-at::Tensor Feed::resized(const at::Tensor& images) const {
-  if (resize_ == 0 || (images.size(2) == resize_ && images.size(3) == resize_)) {
-    return images;
+at::Tensor Feed::fitted(at::Tensor images, bool moved) const {
+  const auto scaled = [](const at::Tensor& from, std::int64_t size) {
+    return size == 0 || (from.size(2) == size && from.size(3) == size)
+               ? from
+               : at::upsample_bilinear2d(from, {size, size}, /*align_corners=*/false);
+  };
+  if (crop_ > 0 && moved) {
+    images = images.narrow(2, padding(), crop_).narrow(3, padding(), crop_);
+    images = images.contiguous(images.suggest_memory_format());
   }
-  return at::upsample_bilinear2d(images, {resize_, resize_}, /*align_corners=*/false);
+  return scaled(scaled(images, crop_), resize_);
 }
 
 void Feed::fill_on_cpu(const at::Tensor& index, const Jitter& jitter, at::Tensor& out) const {
@@ -101,7 +107,7 @@ void Feed::fill_on_cpu(const at::Tensor& index, const Jitter& jitter, at::Tensor
         continue;
       }
       const std::int64_t* move = moves + 3 * i;
-      copy_plane(from, height, width, move[0] - kCropPadding, move[1] - kCropPadding, move[2] != 0,
+      copy_plane(from, height, width, move[0] - padding(), move[1] - padding(), move[2] != 0,
                  levels, to);
     }
   }
@@ -114,7 +120,7 @@ at::Tensor Feed::make_on_device(const at::Tensor& index, const Jitter& jitter) c
     const std::int64_t width = images.size(3);
     const auto whole = at::device(images.device()).dtype(at::kLong);
     const at::Tensor padded =
-        at::constant_pad_nd(images, {kCropPadding, kCropPadding, kCropPadding, kCropPadding}, 0);
+        at::constant_pad_nd(images, {padding(), padding(), padding(), padding()}, 0);
     const at::Tensor columns = at::arange(width, whole);
     const at::Tensor flip = jitter.select(1, 2).unsqueeze(1);
     const at::Tensor x =

@@ -56,7 +56,7 @@ std::int64_t count_among_five(const at::Tensor& values, const at::Tensor& labels
 Lane::Lane(MakeNet make, const Feed& feed, bool augment, const std::atomic<bool>* stop, bool low)
     : make_(std::move(make)),
       feed_(&feed),
-      augment_(augment),
+      augment_(augment ? Augment(feed.places()) : Augment()),
       stop_(stop),
       dropout_(make_generator(feed.device())) {
   if (feed.device().is_cuda()) {
@@ -99,6 +99,7 @@ void Lane::load(const State& state) {
 
 at::Tensor Lane::output(const at::Tensor& images) {
   const c10::NoGradGuard no_gradient;
+  passes_.forward += images.size(0);
   return replicas_.front().net->forward(images.to(feed_->device()), Pass{});
 }
 
@@ -183,10 +184,18 @@ void Lane::step(Replica& replica, const Stepping& how, bool pulled) {
   if (how.rule.drift.defined()) {
     gradient.add_(trained(how.rule.drift));
   }
-  if (how.adam) {
+  const at::Tensor anchor = pulled ? trained(replica.anchor) : at::Tensor();
+  if (how.optimizer != Optimizer::sgd) {
     at::Tensor square = moment(replica.square);
-    adam_step(weights, gradient, velocity, square, {.lr = how.lr, .weight_decay = how.weight_decay},
-              replica.steps);
+    const AdamOptions options{.lr = how.lr,
+                              .beta1 = how.beta1,
+                              .beta2 = how.beta2,
+                              .epsilon = how.eps,
+                              .weight_decay = how.weight_decay,
+                              .decoupled = how.optimizer == Optimizer::adamw,
+                              .proximal = pulled ? how.rule.proximal : 0.0,
+                              .pull = how.rule.pull};
+    adam_step(weights, gradient, velocity, square, anchor, options, replica.steps);
     return;
   }
   const SgdOptions options{.lr = how.lr,
@@ -194,8 +203,7 @@ void Lane::step(Replica& replica, const Stepping& how, bool pulled) {
                            .weight_decay = how.weight_decay,
                            .proximal = pulled ? how.rule.proximal : 0.0,
                            .pull = how.rule.pull};
-  sgd_step(weights, gradient, velocity, pulled ? trained(replica.anchor) : at::Tensor(), options,
-           replica.steps == 1);
+  sgd_step(weights, gradient, velocity, anchor, options, replica.steps == 1);
 }
 
 at::Tensor Lane::run_one_by_one(const Plan& given, const Objective& objective, const Stepping& how,
@@ -243,13 +251,11 @@ void Lane::begin(const std::vector<State>& starts, const TrainKey& key) {
 
 at::Tensor Lane::run(const Plan& plan, const Objective& objective, const Stepping& how,
                      const Feed* feed) {
-  if (how.adam && how.rule.proximal != 0.0) {
-    throw Error(ErrorKind::internal, "Adam takes no steps with a pull");
-  }
-  const bool captured = gpu_ != nullptr && !how.adam && feed == nullptr;
+  const bool captured = gpu_ != nullptr && how.optimizer == Optimizer::sgd && feed == nullptr;
   at::Tensor losses = captured
                           ? gpu_->run(plan, objective, how, [this] { check_stop(); })
                           : run_one_by_one(plan, objective, how, feed != nullptr ? *feed : *feed_);
+  passes_ += plan.entries() * objective.passes(plan.views);
   if (layout_->counters() > 0) {
     for (const std::size_t model : how.models) {
       replicas_[model].state.counters().add_(std::ssize(plan.batches));
@@ -270,11 +276,9 @@ TrainOutcome Lane::train(const State& start, const LocalSet& set, const TrainOpt
   at::Tensor losses;
   on_stream([&] {
     begin({start}, key);
-    losses = run(plan, CrossEntropy(options, rule.head_only),
-                 {.lr = lr_in(options, key.round),
-                  .momentum = options.momentum,
-                  .weight_decay = options.weight_decay,
-                  .rule = rule});
+    Stepping how = stepping(options, key.round);
+    how.rule = rule;
+    losses = run(plan, CrossEntropy(options, rule.head_only), how);
     outcome.state = model();
     losses = losses.cpu();  // waits for the device, once
   });
@@ -297,6 +301,7 @@ void Lane::each_input(const Feed& feed, std::span<const std::int64_t> samples, s
   for (std::int64_t start = 0; start < index.size(0); start += batch) {
     check_stop();
     const std::int64_t size = std::min(batch, index.size(0) - start);
+    passes_.forward += size;
     visit(feed.batch(index.narrow(0, start, size),
                      moves.defined() ? moves.narrow(0, start, size) : moves, input_));
   }
@@ -329,6 +334,7 @@ void Lane::each_gradient(std::span<const std::int64_t> samples, std::int64_t bat
     check_stop();
     const std::int64_t size = std::min(batch, index.size(0) - start);
     replica.gradient.zero_();
+    passes_ += {.forward = size, .backward = size};
     const at::Tensor images = feed_->batch(index.narrow(0, start, size), {}, input_);
     torch::autograd::backward({loss(replica.net->forward(images, pass), start)}, {});
     visit(gradient);

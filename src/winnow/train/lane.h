@@ -18,9 +18,10 @@
 
 #include "winnow/model/net.h"
 #include "winnow/train/feed.h"
-#include "winnow/train/gpu_trainer.h"
+#include "winnow/train/gpu/gpu_trainer.h"
 #include "winnow/train/objective.h"
 #include "winnow/train/options.h"
+#include "winnow/train/passes.h"
 #include "winnow/train/plan.h"
 #include "winnow/train/rule.h"
 
@@ -79,19 +80,21 @@ class Lane {
   // Model i starts as `starts[i]`, all with fresh optimisers; `key` seeds the dropout.
   void begin(const std::vector<State>& starts, const TrainKey& key);
   // Takes every step of the plan and returns the loss of each, on the device. `feed` gives other
-  // images than the lane's own. Steps of Adam and on such images are computed one by one, in
-  // float32; between two begin() they do not mix with captured ones.
+  // images than the lane's own. Steps of Adam or AdamW and on such images are computed one by one,
+  // in float32; between two begin() they do not mix with captured ones.
   at::Tensor run(const Plan& plan, const Objective& objective, const Stepping& how,
                  const Feed* feed = nullptr);
   // The model as it is now, a copy.
-  State model(std::size_t number = 0) const { return replicas_[number].state.clone(); }
+  [[nodiscard]] State model(std::size_t number = 0) const {
+    return replicas_[number].state.clone();
+  }
   // A buffer of the lane's own on its device, at least `rows` rows of that shape; what it holds is
   // kept until a larger one is asked for. Objectives keep here what captured steps read and write.
   at::Tensor buffer(const std::string& name, std::int64_t rows,
                     const std::vector<std::int64_t>& row_shape, at::ScalarType type);
 
   // Fresh values of the lane's network, on its device.
-  State initial(std::uint64_t seed) const;
+  [[nodiscard]] State initial(std::uint64_t seed) const;
 
   // Runs `work` on the lane's own stream of a GPU; on a CPU simply runs it.
   void on_stream(const std::function<void()>& work) const;
@@ -101,8 +104,9 @@ class Lane {
   // Logits of the loaded model in eval mode, in the order of `samples`, batch by batch as they
   // come. `feed` may be another one than the lane's (the test images). `jitter` as in Feed::batch,
   // over all samples. `model` chooses another one after begin().
-  at::Tensor logits(const Feed& feed, std::span<const std::int64_t> samples, std::int64_t batch,
-                    const Jitter& jitter = {}, std::size_t model = 0);
+  [[nodiscard]] at::Tensor logits(const Feed& feed, std::span<const std::int64_t> samples,
+                                  std::int64_t batch, const Jitter& jitter = {},
+                                  std::size_t model = 0);
   // The same pass, batch by batch and with the features: `visit` sees the head's input and output.
   // With `training`, batch statistics are used and running ones move, as in a step.
   using Visit = std::function<void(const at::Tensor& features, const at::Tensor& logits)>;
@@ -115,7 +119,7 @@ class Lane {
                      const std::string& parameter, const BatchLoss& loss,
                      const std::function<void(const at::Tensor& gradient)>& visit);
   // Logits of the loaded model in eval mode for images that are already network input.
-  at::Tensor output(const at::Tensor& images);
+  [[nodiscard]] at::Tensor output(const at::Tensor& images);
   // Channels, height and width of network input.
   std::vector<std::int64_t> input_shape() const {
     return {feed_->channels(), feed_->height(), feed_->width()};
@@ -124,8 +128,11 @@ class Lane {
   // Accuracy and cross-entropy of the loaded model in eval mode.
   Score score(const Feed& feed, const LocalSet& set, std::int64_t batch);
 
+  // All passes of the lane so far, training and scoring.
+  const Passes& passes() const { return passes_; }
+
   const Feed& feed() const { return *feed_; }
-  bool augment() const { return augment_; }
+  Augment augment() const { return augment_; }
   const LayoutPtr& layout() const { return layout_; }
   // Classes that the network tells apart.
   std::int64_t classes() const { return replicas_.front().net->classes(); }
@@ -156,13 +163,14 @@ class Lane {
 
   MakeNet make_;
   const Feed* feed_;
-  bool augment_;
+  Augment augment_;
   const std::atomic<bool>* stop_;
   at::Generator dropout_;
   std::unique_ptr<GpuTrainer> gpu_;
   std::deque<Replica> replicas_;
   LayoutPtr layout_;
   at::Tensor input_;  // reused by the feed
+  Passes passes_;
   std::map<std::string, at::Tensor> buffers_;
 };
 

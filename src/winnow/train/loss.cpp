@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "winnow/train/gpu_loss.h"
+#include "winnow/train/gpu/gpu_loss.h"
 
 namespace winnow {
 

@@ -29,6 +29,10 @@ at::Tensor CrossEntropy::loss(const Batch& batch, const Models& models) const {
   } else {
     logits = models.logits(0, batch.images);
   }
+  return loss_of(logits, batch);
+}
+
+at::Tensor CrossEntropy::loss_of(const at::Tensor& logits, const Batch& batch) const {
   const auto loss = [&](const at::Tensor& targets) {
     return smoothed_cross_entropy(logits, targets, label_smoothing_, temperature_);
   };

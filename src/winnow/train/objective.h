@@ -11,6 +11,7 @@
 
 #include "winnow/model/net.h"
 #include "winnow/train/options.h"
+#include "winnow/train/passes.h"
 #include "winnow/train/rule.h"
 
 namespace winnow {
@@ -53,6 +54,8 @@ class Objective {
   virtual std::string signature() const = 0;
   // Whether loss() reads Batch::entries and Batch::step.
   virtual bool reads_entries() const { return false; }
+  // What loss() and its gradient cost for each entry of the batch. A captured step cannot count.
+  virtual Passes passes(std::int64_t views) const { return {views, views}; }
 };
 
 // Cross-entropy of the first model as the options have it: smoothed, with a temperature, mixed up.
@@ -62,6 +65,8 @@ class CrossEntropy final : public Objective {
   explicit CrossEntropy(const TrainOptions& options, bool head_only = false);
 
   at::Tensor loss(const Batch& batch, const Models& models) const override;
+  // The same of logits that are at hand, for objectives that add a term to it.
+  at::Tensor loss_of(const at::Tensor& logits, const Batch& batch) const;
   std::string signature() const override;
 
  private:

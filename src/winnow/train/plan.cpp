@@ -5,15 +5,13 @@
 #include <algorithm>
 
 #include "winnow/base/random.h"
-#include "winnow/train/feed.h"
 
 namespace winnow {
 namespace {
 
-void draw_jitter_row(Stream& stream, std::int64_t* row) {
-  constexpr std::uint64_t kPlaces = 2 * kCropPadding + 1;
-  row[0] = static_cast<std::int64_t>(stream.below(kPlaces));
-  row[1] = static_cast<std::int64_t>(stream.below(kPlaces));
+void draw_jitter_row(Stream& stream, std::uint64_t places, std::int64_t* row) {
+  row[0] = static_cast<std::int64_t>(stream.below(places));
+  row[1] = static_cast<std::int64_t>(stream.below(places));
   row[2] = static_cast<std::int64_t>(stream.next_u32() & 1U);
 }
 
@@ -31,8 +29,8 @@ std::vector<Plan::Batch> cut_batches(std::int64_t samples, const TrainOptions& o
 
 }  // namespace
 
-Plan make_plan(const LocalSet& set, const TrainOptions& options, bool augment, const TrainKey& key,
-               std::int64_t views) {
+Plan make_plan(const LocalSet& set, const TrainOptions& options, Augment augment,
+               const TrainKey& key, std::int64_t views) {
   Plan plan;
   const std::int64_t samples = set.size();
   const std::int64_t entries = samples * options.epochs;
@@ -53,10 +51,11 @@ Plan make_plan(const LocalSet& set, const TrainOptions& options, bool augment, c
     }
   }
   if (augment) {
-    plan.jitter =
-        draw_jitter(views * entries, stream_key(key.seed, "augment",
-                                                {static_cast<std::uint64_t>(key.round),
-                                                 static_cast<std::uint64_t>(key.client)}));
+    plan.jitter = draw_jitter(
+        views * entries,
+        stream_key(key.seed, "augment",
+                   {static_cast<std::uint64_t>(key.round), static_cast<std::uint64_t>(key.client)}),
+        augment.places);
   }
   if (options.mixup > 0.0) {
     plan.partner = at::empty({entries}, at::kLong);
@@ -72,12 +71,12 @@ Plan make_plan(const LocalSet& set, const TrainOptions& options, bool augment, c
   return plan;
 }
 
-at::Tensor draw_jitter(std::int64_t count, std::uint64_t stream_key) {
+at::Tensor draw_jitter(std::int64_t count, std::uint64_t stream_key, std::int64_t places) {
   at::Tensor jitter = at::empty({count, 3}, at::kLong);
   auto* row = jitter.data_ptr<std::int64_t>();
   Stream stream(stream_key);
   for (std::int64_t i = 0; i < count; ++i) {
-    draw_jitter_row(stream, row + 3 * i);
+    draw_jitter_row(stream, static_cast<std::uint64_t>(places), row + 3 * i);
   }
   return jitter;
 }

@@ -8,9 +8,22 @@
 #include <span>
 #include <vector>
 
+#include "winnow/train/feed.h"
 #include "winnow/train/options.h"
 
 namespace winnow {
+
+// How images are varied: where a crop may begin, in each direction, and mirrored or not. None
+// leaves them as they are.
+struct Augment {
+  std::int64_t places = 0;
+
+  Augment() = default;
+  explicit Augment(std::int64_t crop_places) : places(crop_places) {}
+  // Crops of padded images, or none.
+  Augment(bool on) : places(on ? kPaddedPlaces : 0) {}  // NOLINT(google-explicit-constructor)
+  explicit operator bool() const { return places > 0; }
+};
 
 // Names the random streams of one participation.
 struct TrainKey {
@@ -49,10 +62,11 @@ struct Plan {
 };
 
 // The first view's jitter does not depend on the number of views.
-Plan make_plan(const LocalSet& set, const TrainOptions& options, bool augment, const TrainKey& key,
-               std::int64_t views = 1);
+[[nodiscard]] Plan make_plan(const LocalSet& set, const TrainOptions& options, Augment augment,
+                             const TrainKey& key, std::int64_t views = 1);
 
 // Crop and flip for one pass over `count` samples in fixed order (scoring with augmentation).
-at::Tensor draw_jitter(std::int64_t count, std::uint64_t stream_key);
+at::Tensor draw_jitter(std::int64_t count, std::uint64_t stream_key,
+                       std::int64_t places = kPaddedPlaces);
 
 }  // namespace winnow

@@ -4,8 +4,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "winnow/train/options.h"
 #include "winnow/train/sgd.h"
 
 namespace winnow {
@@ -18,15 +20,23 @@ struct LocalRule {
   at::Tensor drift = {};           // added to the gradient of every step, as long as the parameters
 };
 
+enum class Optimizer { sgd, adam, adamw };
+
 // How the steps of Lane::run() are taken.
 struct Stepping {
   double lr = 0.01;
-  double momentum = 0.0;
+  double momentum = 0.0;  // of SGD
   double weight_decay = 0.0;
   LocalRule rule = {};
-  // Adam with its usual constants in place of SGD: `momentum` is not used, a pull is refused.
-  bool adam = false;
+  Optimizer optimizer = Optimizer::sgd;
+  double beta1 = 0.9;  // of Adam and AdamW
+  double beta2 = 0.999;
+  double eps = 1e-8;
   std::vector<std::size_t> models = {0};  // those that take them; the others stay as they are
 };
+
+// The round's steps as the options have them, taken by these models.
+[[nodiscard]] Stepping stepping(const TrainOptions& options, std::int64_t round,
+                                std::vector<std::size_t> models = {0});
 
 }  // namespace winnow

@@ -10,10 +10,10 @@ namespace {
 constexpr double kAtTheAnchor = 1e-30;
 
 // What (w - anchor) is multiplied by.
-float pull_on_cpu(const float* w, const float* anchor, std::int64_t count,
-                  const SgdOptions& options) {
-  if (options.pull == Pull::square) {
-    return static_cast<float>(options.proximal);
+float pull_on_cpu(const float* w, const float* anchor, std::int64_t count, double strength,
+                  Pull pull) {
+  if (pull == Pull::square) {
+    return static_cast<float>(strength);
   }
   double sum = 0.0;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -21,7 +21,15 @@ float pull_on_cpu(const float* w, const float* anchor, std::int64_t count,
     sum += difference * difference;
   }
   const double norm = std::sqrt(sum);
-  return norm < kAtTheAnchor ? 0.0F : static_cast<float>(options.proximal / norm);
+  return norm < kAtTheAnchor ? 0.0F : static_cast<float>(strength / norm);
+}
+
+void add_pull_on_cpu(const float* __restrict w, float* __restrict g, const float* __restrict anchor,
+                     std::int64_t count, double strength, Pull pull) {
+  const float factor = pull_on_cpu(w, anchor, count, strength, pull);
+  for (std::int64_t i = 0; i < count; ++i) {
+    g[i] += factor * (w[i] - anchor[i]);
+  }
 }
 
 // The whole step in one pass over memory. Constants are floats, as PyTorch rounds them too.
@@ -40,11 +48,7 @@ void step_on_cpu(at::Tensor& weights, at::Tensor& gradient, at::Tensor& velocity
     }
   }
   if (options.proximal != 0.0) {
-    const float* __restrict a = anchor.data_ptr<float>();
-    const float pull = pull_on_cpu(w, a, count, options);
-    for (std::int64_t i = 0; i < count; ++i) {
-      g[i] += pull * (w[i] - a[i]);
-    }
+    add_pull_on_cpu(w, g, anchor.data_ptr<float>(), count, options.proximal, options.pull);
   }
   if (first || options.momentum == 0.0) {
     for (std::int64_t i = 0; i < count; ++i) {
@@ -63,6 +67,19 @@ void step_on_cpu(at::Tensor& weights, at::Tensor& gradient, at::Tensor& velocity
 
 }  // namespace
 
+void add_pull(const at::Tensor& weights, at::Tensor& gradient, const at::Tensor& anchor,
+              double strength, Pull pull) {
+  if (weights.is_cpu()) {
+    add_pull_on_cpu(weights.data_ptr<float>(), gradient.data_ptr<float>(), anchor.data_ptr<float>(),
+                    weights.numel(), strength, pull);
+  } else if (pull == Pull::square) {
+    gradient.add_(weights, strength).sub_(anchor, strength);
+  } else {
+    const at::Tensor away = weights - anchor;
+    gradient.add_(away.mul_(strength / away.norm().clamp_min(kAtTheAnchor)));
+  }
+}
+
 void sgd_step(at::Tensor& weights, at::Tensor& gradient, at::Tensor& velocity,
               const at::Tensor& anchor, const SgdOptions& options, bool first) {
   if (weights.is_cpu()) {
@@ -73,12 +90,7 @@ void sgd_step(at::Tensor& weights, at::Tensor& gradient, at::Tensor& velocity,
     gradient.add_(weights, options.weight_decay);
   }
   if (options.proximal != 0.0) {
-    if (options.pull == Pull::square) {
-      gradient.add_(weights, options.proximal).sub_(anchor, options.proximal);
-    } else {
-      const at::Tensor away = weights - anchor;
-      gradient.add_(away.mul_(options.proximal / away.norm().clamp_min(kAtTheAnchor)));
-    }
+    add_pull(weights, gradient, anchor, options.proximal, options.pull);
   }
   if (first || options.momentum == 0.0) {
     velocity.copy_(gradient);

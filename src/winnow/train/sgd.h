@@ -12,6 +12,11 @@ enum class Pull {
   norm,    // strength * ||w - anchor||: FedCorr
 };
 
+// Adds the derivative of the pull at `weights` to the gradient: strength*(w - anchor), divided by
+// ||w - anchor|| for Pull::norm, and 0 at the anchor. All are flat, of one size.
+void add_pull(const at::Tensor& weights, at::Tensor& gradient, const at::Tensor& anchor,
+              double strength, Pull pull);
+
 struct SgdOptions {
   double lr = 0.01;
   double momentum = 0.0;
@@ -24,8 +29,7 @@ struct SgdOptions {
 // size. `velocity` is written, not read, when `first`. `anchor` may be undefined without a
 // proximal term.
 //   g <- g + weight_decay*w + d(pull)/dw;  v <- g at first, then momentum*v + g;  w <- w - lr*v
-// The derivative of the pull is proximal*(w - anchor), divided by ||w - anchor|| for Pull::norm,
-// and 0 at the anchor.
+// The derivative of the pull is add_pull()'s.
 void sgd_step(at::Tensor& weights, at::Tensor& gradient, at::Tensor& velocity,
               const at::Tensor& anchor, const SgdOptions& options, bool first);
 

@@ -12,6 +12,7 @@ import { h, responsive, svg, table, unfold } from "../dom";
 import { percent, plural, short } from "../format";
 import { dot } from "../frame";
 import { renew } from "../renew";
+import { figure } from "../save";
 import type { Section } from "../view";
 
 interface Client {
@@ -97,8 +98,8 @@ function noiseFigure(clients: Client[]): HTMLElement {
   );
   responsive(host, (width) => noiseChart(sorted, width, (text) => (readout.textContent = text)));
   const key = (look: string, text: string) => h("span", {}, h("i", { class: `key ${look}` }), text);
-  return h(
-    "figure",
+  return figure(
+    { file: "noise" },
     {},
     h("figcaption", {}, "Share of a client's samples that are noisy (%)"),
     h(
@@ -181,10 +182,10 @@ function noiseChart(clients: Client[], width: number, tell: (text: string) => vo
 function describe(client: Client): string {
   const parts = [
     `Client ${client.id}: ${plural(client.samples, "sample")}`,
-    client.wrong !== undefined && `${percent(client.wrong)} % wrong labels`,
-    isDistorted(client) && `${percent(client.distorted!)} % distorted`,
-    client.estimated !== undefined && `estimated ${percent(client.estimated)} %`,
-    client.after !== undefined && `${percent(client.after)} % after repair`,
+    client.wrong !== undefined && `${percent(client.wrong)}% wrong labels`,
+    isDistorted(client) && `${percent(client.distorted!)}% distorted`,
+    client.estimated !== undefined && `estimated ${percent(client.estimated)}%`,
+    client.after !== undefined && `${percent(client.after)}% after repair`,
     client.verdict && kVerdicts[client.verdict].toLowerCase(),
   ];
   return `${parts.filter(Boolean).join(", ")}.`;

@@ -4,6 +4,7 @@ import { h, responsive, table, unfold } from "../dom";
 import { percent, plural, whole } from "../format";
 import { heatMap } from "../heat_map";
 import { renew } from "../renew";
+import { figure } from "../save";
 import type { Section } from "../view";
 
 export function confusionSection(): Section {
@@ -33,9 +34,9 @@ export function confusionSection(): Section {
         h(
           "div",
           { class: "pair" },
-          matrix("Given labels", confusion.before, names),
+          matrix("confusion-given", "Given labels", confusion.before, names),
           confusion.after
-            ? matrix("After repair", confusion.after, names)
+            ? matrix("confusion-repaired", "After repair", confusion.after, names)
             : h("p", { class: "empty" }, "This method repairs no labels."),
         ),
         ...repairFacts(run),
@@ -61,7 +62,7 @@ function repairFacts(run: Run): Element[] {
   return [h("p", { class: "fact" }, text)];
 }
 
-function matrix(title: string, counts: number[][], classNames: string[]): HTMLElement {
+function matrix(file: string, title: string, counts: number[][], classNames: string[]): HTMLElement {
   const names = counts.map((_, i) => classNames[i] ?? String(i));
   const totals = counts.map((row) => row.reduce((sum, value) => sum + value, 0));
   const share = (row: number, column: number) => counts[row][column] / Math.max(1, totals[row]);
@@ -71,7 +72,7 @@ function matrix(title: string, counts: number[][], classNames: string[]): HTMLEl
   responsive(host, (width) =>
     heatMap(
       {
-        label: `${title}: ${percent(right / all)} % of the labels are right.`,
+        label: `${title}: ${percent(right / all)}% of the labels are right.`,
         rows: names,
         columns: names,
         // Wrong labels are few beside the right ones: the root makes them visible.
@@ -89,10 +90,10 @@ function matrix(title: string, counts: number[][], classNames: string[]): HTMLEl
       width,
     ),
   );
-  return h(
-    "figure",
+  return figure(
+    { file },
     {},
-    h("figcaption", {}, `${title}: ${percent(right / all)} % right`),
+    h("figcaption", {}, `${title}: ${percent(right / all)}% right`),
     host,
     unfold(`${title} as a table`, () =>
       table(

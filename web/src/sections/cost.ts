@@ -4,7 +4,7 @@ import { h } from "../dom";
 import { bytes, percent, seconds, whole } from "../format";
 import { renew } from "../renew";
 import { type Spread, spreadOf } from "../stats";
-import { groups, type Section, type View } from "../view";
+import { groups, kUsesTruth, type Section, type View } from "../view";
 
 interface Measure {
   title: string;
@@ -48,15 +48,15 @@ export function costSection(): Section {
       const measures = [...kMeasures];
       if (target !== undefined) {
         measures.splice(1, 0, {
-          title: `… until ${percent(target, 0)} %`,
+          title: `… until ${percent(target, 0)}%`,
           value: (run) => costUntil(run, target),
           format: whole,
         });
       }
-      const rows = groups(view).map(({ method, look, runs }) => {
+      const rows = groups(view).map(({ method, look, runs, isRival }) => {
         const finished = runs.filter(isFinished);
         return {
-          method,
+          method: isRival ? method : `${method} ${kUsesTruth}`,
           colour: look.colour,
           cells: measures.map((measure) => spreadOf(finished, measure.value)),
           lacking: finished.length < runs.length && `${finished.length} of ${runs.length} runs done`,
@@ -82,7 +82,7 @@ export function costSection(): Section {
         "Means over the finished runs, all rounds; bars compare the methods. Bytes are counted message by message." +
         (target === undefined
           ? ""
-          : ` ${percent(target, 0)} % is the highest whole percent that every finished run here reached; the participations until then are those up to the first such round.`);
+          : ` ${percent(target, 0)}% is the highest whole percent that every finished run here reached; the participations until then are those up to the first such round.`);
     },
   };
 }

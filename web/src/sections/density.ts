@@ -4,6 +4,7 @@ import { h, responsive, svg } from "../dom";
 import { plural, short, whole } from "../format";
 import { makeFrame, picture } from "../frame";
 import { renew } from "../renew";
+import { figure } from "../save";
 import { densities, spread } from "../stats";
 import type { Section } from "../view";
 
@@ -31,7 +32,7 @@ export function densitySection(): Section {
           { look: "noisy", text: "truly noisy", lists: of(true) },
           { look: "unknown", text: "clients", lists: of(undefined) },
         ].filter(({ lists }) => lists.some((values) => values.length > 0));
-        return groups.length === 0 ? [] : [figure(groups, norms!.thinned)];
+        return groups.length === 0 ? [] : [densityFigure(groups, norms!.thinned)];
       });
     },
   };
@@ -43,7 +44,7 @@ interface Group {
   lists: number[][];
 }
 
-function figure(groups: Group[], thinned: boolean): HTMLElement {
+function densityFigure(groups: Group[], thinned: boolean): HTMLElement {
   const values = groups.map(({ lists }) => lists.flat());
   const curves = densities(values, 240);
   const most = Math.max(...curves.y.map((curve) => curve.reduce((a, b) => Math.max(a, b), 0)));
@@ -76,8 +77,8 @@ function figure(groups: Group[], thinned: boolean): HTMLElement {
       `${plural(lists.length, "client")} ${text === "clients" ? "" : `${text}, `}${whole(values[i].length)} norms, ` +
       `mean ${short(spread(values[i])!.mean)}`,
   );
-  return h(
-    "figure",
+  return figure(
+    { file: "density" },
     {},
     h("figcaption", {}, "Density of the gradient norms, batch by batch"),
     h(

@@ -1,7 +1,7 @@
 // The experiment itself: what all runs share, where they differ, and every run.
 import { accuracies, isNumber, type Json, methods, type Report, type Run } from "../data";
-import { h, table, unfold } from "../dom";
-import { percent, seconds } from "../format";
+import { h, segmented, table, unfold } from "../dom";
+import { percent, plural, seconds } from "../format";
 import { renew } from "../renew";
 import type { Section } from "../view";
 
@@ -23,25 +23,54 @@ function flatten(value: Json, path: string, flat: Flat): Flat {
 const common = (flats: Flat[]): Flat =>
   new Map([...flats[0]].filter(([key, value]) => flats.every((flat) => flat.get(key) === value)));
 
+type Shown = "changed" | "all";
+
 export function experimentSection(): Section {
+  let shown: Shown = "changed";
+  let report: Report | undefined;
+  const draw = (): void => {
+    const described = report?.runs.filter((run) => run.experiment !== undefined) ?? [];
+    choice.hidden = !described.some((run) => run.changed);
+    renew(
+      shared,
+      [
+        shown,
+        described.map((run) => [run.row, run.column, run.seed, run.planned_rounds, run.experiment, run.changed]),
+      ],
+      () => settings(report!, described, shown),
+    );
+  };
+  const choice = h(
+    "div",
+    { class: "controls" },
+    segmented<Shown>(
+      "Settings shown",
+      [
+        { value: "changed", text: "Changed settings" },
+        { value: "all", text: "All settings" },
+      ],
+      shown,
+      (value) => {
+        shown = value;
+        draw();
+      },
+    ),
+  );
   const shared = h("div");
   const runs = h("div");
   const element = h(
     "section",
     { "aria-labelledby": "experiment" },
     h("h2", { id: "experiment" }, "The experiment"),
+    choice,
     shared,
-    h("div", { class: "runs" }, h("h3", {}, "Runs"), runs),
+    h("div", { class: "runs" }, h("h3", { id: "runs" }, "Runs"), runs),
   );
   return {
     element,
-    update({ report }) {
-      const described = report.runs.filter((run) => run.experiment !== undefined);
-      renew(
-        shared,
-        described.map((run) => [run.row, run.column, run.seed, run.planned_rounds, run.experiment]),
-        () => settings(report, described),
-      );
+    update(view) {
+      report = view.report;
+      draw();
       const rows = report.runs.map(runRow);
       renew(runs, rows, () => [runTable(rows)]);
     },
@@ -56,22 +85,38 @@ const played = (run: Run): Json => ({
   ...(isNumber(run.planned_rounds) && { rounds: run.planned_rounds }),
 });
 
-function settings(report: Report, runs: Run[]): Element[] {
+// What an experiment file would have to say: settings that are not at their defaults in some run. A
+// method may have its own number of rounds, so they are always shown. Directories of which the defaults
+// are not known have everything shown.
+function changedKeys(runs: Run[], shown: Shown): (key: string) => boolean {
+  if (shown === "all" || runs.some((run) => run.changed === undefined)) {
+    return () => true;
+  }
+  const changed = new Set(["rounds", ...runs.flatMap((run) => run.changed!)]);
+  return (key) => changed.has(key);
+}
+
+function settings(report: Report, runs: Run[], shown: Shown): Element[] {
   if (runs.length === 0) {
     return [];
   }
   const flats = runs.map((run) => flatten(played(run), "", new Map()));
   const shared = common(flats);
+  const isShown = changedKeys(runs, shown);
+  const kept = new Map([...shared].filter(([key]) => isShown(key)));
+  const left = shared.size - kept.size;
   return [
-    differences(runs, flats, shared),
+    ...(runs.length > 1 ? [differences(runs, flats, shared)] : []),
     h("h3", {}, runs.length === 1 ? "Settings" : "The same in all runs"),
-    list(shared),
+    list(kept),
+    ...(left > 0 ? [h("p", { class: "note" }, `${plural(left, "other setting")} at the default in all runs.`)] : []),
     ...methods(report).flatMap((method) => {
       const own = flats.filter((_, i) => runs[i].row === method);
       if (own.length === 0 || runs.length === 1) {
         return [];
       }
-      const parameters = [...common(own)].filter(([key]) => key.startsWith("method."));
+      const isOwn = changedKeys(runs.filter((run) => run.row === method), shown);
+      const parameters = [...common(own)].filter(([key]) => key.startsWith("method.") && isOwn(key));
       return [unfold(`Parameters of ${method}`, () => list(new Map(parameters)), "on-paper")];
     }),
   ];

@@ -2,6 +2,7 @@
 import type { GroupImage } from "../data";
 import { h } from "../dom";
 import { renew } from "../renew";
+import { figure } from "../save";
 import type { Section } from "../view";
 
 export function imagesSection(): Section {
@@ -26,8 +27,8 @@ export function imagesSection(): Section {
       renew(body, images ?? null, () =>
         images
           ? [
-              group("Clients that the method took for noisy", images.flagged),
-              group("The other clients", images.others),
+              group("images-flagged", "Clients that the method took for noisy", images.flagged),
+              group("images-others", "The other clients", images.others),
             ]
           : [],
       );
@@ -41,9 +42,9 @@ const isBase64 = (text: string): boolean => /^[A-Za-z0-9+/]+={0,2}$/.test(text);
 const kTruth = (noisy: boolean | null): string =>
   noisy === null ? "" : noisy ? ", truly noisy" : ", truly clean";
 
-const group = (title: string, images: GroupImage[]): HTMLElement =>
-  h(
-    "figure",
+const group = (file: string, title: string, images: GroupImage[]): HTMLElement =>
+  figure(
+    { file },
     {},
     h("figcaption", {}, title),
     h(

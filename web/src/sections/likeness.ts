@@ -1,9 +1,10 @@
 // How alike the clients' models are to each other.
-import { type Likeness, noiseOf, type Partition, partitionOf } from "../data";
+import { least, type Likeness, noiseOf, type Partition, partitionOf } from "../data";
 import { h, responsive, segmented, table, unfold } from "../dom";
 import { plural } from "../format";
 import { heatMap } from "../heat_map";
 import { renew } from "../renew";
+import { figure } from "../save";
 import type { Section, View } from "../view";
 
 type Order = "number" | "class" | "noise";
@@ -19,7 +20,7 @@ export function likenessSection(): Section {
     const partition = view && run && partitionOf(view.report, run);
     const noise = view ? noiseOf(view.report, run) : () => undefined;
     renew(body, [likeness, order, run?.partition, noise(0)], () =>
-      likeness ? [figure(likeness, sorted(likeness, order, partition, noise), order)] : [],
+      likeness ? [likenessFigure(likeness, sorted(likeness, order, partition, noise), order)] : [],
     );
   };
   const element = h(
@@ -85,18 +86,18 @@ const kOrders: Record<Order, string> = {
   noise: "by their share of noisy samples",
 };
 
-function figure(likeness: Likeness, order: number[], how: Order): HTMLElement {
+function likenessFigure(likeness: Likeness, order: number[], how: Order): HTMLElement {
   const names = order.map((place) => String(likeness.clients[place]));
   const pairs = likeness.values.flatMap((row, i) => row.filter((_, j) => i !== j));
-  const least = Math.min(1, ...pairs);
+  const low = Math.min(1, least(pairs));
   // From the least alike pair to the same client: what all share tells nothing apart.
-  const share = (value: number) => (least < 1 ? (value - least) / (1 - least) : 1);
+  const share = (value: number) => (low < 1 ? (value - low) / (1 - low) : 1);
   const host = h("div", { class: "picture square" });
   responsive(host, (width) => {
     const side = Math.min(width, 620);
     return heatMap(
       {
-        label: `Cosine of the ${likeness.of} of ${plural(names.length, "client")} for one random image, from ${least.toFixed(2)} to 1.`,
+        label: `Cosine of the ${likeness.of} of ${plural(names.length, "client")} for one random image, from ${low.toFixed(2)} to 1.`,
         rows: names,
         columns: names,
         value: (row, column) => ({
@@ -114,15 +115,15 @@ function figure(likeness: Likeness, order: number[], how: Order): HTMLElement {
     names.length < likeness.known
       ? ` Of ${plural(likeness.known, "client")} ${names.length} are compared, evenly chosen.`
       : "";
-  return h(
-    "figure",
+  return figure(
+    { file: "likeness" },
     {},
     h("figcaption", {}, `Cosine of the clients' ${likeness.of} for one random image`),
     host,
     h(
       "p",
       { class: "note" },
-      `No colour is ${least.toFixed(2)}, the least alike pair; the deepest is 1. Clients are sorted ${kOrders[how]}.${left}`,
+      `No colour is ${low.toFixed(2)}, the least alike pair; the deepest is 1. Clients are sorted ${kOrders[how]}.${left}`,
     ),
     unfold(
       "Matrix as a table",

@@ -1,10 +1,11 @@
 // Who holds what: classes against clients.
-import { type Partition, partitionOf, truthUnknown } from "../data";
+import { least, most, type Partition, partitionOf, truthUnknown } from "../data";
 import { h, responsive, segmented, svg, table, unfold } from "../dom";
 import { plural, whole } from "../format";
 import { picture } from "../frame";
 import { heatMap } from "../heat_map";
 import { renew } from "../renew";
+import { figure } from "../save";
 import type { Section } from "../view";
 
 type Labels = "true_classes" | "given_classes";
@@ -87,17 +88,17 @@ export function partitionSection(): Section {
 function partitionFigure(partition: Partition, labels: Labels, judged: boolean): HTMLElement {
   const { clients } = partition;
   const drawn = chosen(clients.length);
-  const most = Math.max(1, ...clients.map((client) => Math.max(...client[labels])));
+  const largest = Math.max(1, most(clients.map((client) => most(client[labels]))));
   const sizes = clients.map((client) => client.samples);
   const host = h("div", { class: "picture" });
   responsive(host, (width) =>
     heatMap(
       {
-        label: `Samples of each class at ${plural(drawn.length, "client")}; the most in one cell is ${most}.`,
+        label: `Samples of each class at ${plural(drawn.length, "client")}; the most in one cell is ${largest}.`,
         rows: partition.class_names,
         columns: drawn.map(String),
         value: (row, column) => ({
-          share: clients[drawn[column]][labels][row] / most,
+          share: clients[drawn[column]][labels][row] / largest,
           hue: "--clean",
         }),
         cellText: (row, column) => String(clients[drawn[column]][labels][row] || ""),
@@ -112,16 +113,18 @@ function partitionFigure(partition: Partition, labels: Labels, judged: boolean):
   const noisy = clients.filter((client) => client.noisy).length;
   const truth = judged ? `${noisy} of the clients are noisy` : "which of them are noisy is not known";
   const left = drawn.length < clients.length ? ` Drawn: ${drawn.length} of them, evenly chosen.` : "";
-  return h(
-    "figure",
+  const counted = labels === "true_classes" ? "true" : "given";
+  return figure(
+    { file: `partition-${counted}` },
     {},
+    h("figcaption", {}, `Samples of each class by ${counted} label, client by client`),
     host,
     h(
       "p",
       { class: "note" },
       `${partition.data}: ${whole(partition.train)} training samples over ${plural(clients.length, "client")}, ` +
-        `${whole(Math.min(...sizes))} to ${whole(Math.max(...sizes))} each; ${truth}. ` +
-        `The deepest colour is ${plural(most, "sample")}.${left}`,
+        `${whole(least(sizes))} to ${whole(most(sizes))} each; ${truth}. ` +
+        `The deepest colour is ${plural(largest, "sample")}.${left}`,
     ),
     unfold("Partition as a table", () => partitionTable(partition, labels, judged), "screen-only"),
   );
@@ -153,14 +156,14 @@ const classColour = (c: number): string =>
 function barFigures(partition: Partition, judged: boolean): HTMLElement[] {
   const { clients, class_names: names } = partition;
   const drawn = chosen(clients.length);
-  const most = Math.max(1, ...drawn.map((id) => clients[id].samples));
-  const figure = (title: string, labels: Labels) => {
+  const largest = Math.max(1, ...drawn.map((id) => clients[id].samples));
+  const bars = (title: string, labels: Labels) => {
     const host = h("div", { class: "picture" });
     responsive(host, (width) => {
       const left = 34;
       const step = Math.max(6, Math.min(22, 440 / drawn.length));
       const bar = step > 8 ? step * 0.76 : step - 1;
-      const scale = (width - left - 4) / most;
+      const scale = (width - left - 4) / largest;
       const paths = names.map((_, c) => {
         const d = drawn.map((id, i) => {
           const counts = clients[id][labels];
@@ -199,11 +202,12 @@ function barFigures(partition: Partition, judged: boolean): HTMLElement[] {
         svg(
           "text",
           { x: width - 4, y: height + 8, class: "column-name", style: "text-anchor: end" },
-          plural(most, "sample"),
+          plural(largest, "sample"),
         ),
       );
     });
-    return h("figure", {}, h("figcaption", {}, title), host);
+    const file = `partition-bars-${labels === "true_classes" ? "true" : "given"}`;
+    return figure({ file }, {}, h("figcaption", {}, title), host);
   };
   const key = (name: string, c: number) =>
     h("span", {}, h("i", { class: "key", style: `background: ${classColour(c)}` }), name);
@@ -213,8 +217,8 @@ function barFigures(partition: Partition, judged: boolean): HTMLElement[] {
     h(
       "div",
       { class: "pair" },
-      ...(judged ? [figure("True labels", "true_classes")] : []),
-      figure(judged ? "Given labels, with the noise" : "Given labels", "given_classes"),
+      ...(judged ? [bars("True labels", "true_classes")] : []),
+      bars(judged ? "Given labels, with the noise" : "Given labels", "given_classes"),
     ),
     h(
       "p",

@@ -4,22 +4,32 @@ import { type Column, h, table } from "../dom";
 import { percentSpread } from "../format";
 import { renew } from "../renew";
 import { type Spread, spreadOf } from "../stats";
-import { groups, type Section, type View } from "../view";
+import { groups, kUsesTruth, type Section, type View } from "../view";
 
 interface Measure extends Column {
+  metric?: string; // its name in `winnow table --metric`
   value: (run: Run) => number | null | undefined;
   applies?: (run: Run) => boolean; // to this run; without it to every one
 }
 
 const detects = (run: Run): boolean => run.summary?.detection !== undefined;
 
+// Of the clients that were flagged; runs of version 0.1 have shorter names for it.
+const flags =
+  (what: "precision" | "recall" | "accuracy") =>
+  (run: Run): number | null | undefined => {
+    const found = run.summary?.detection;
+    const value = found?.[`flag_${what}`];
+    return value === undefined ? found?.[what] : value;
+  };
+
 const kMeasures: Measure[] = [
-  { title: "Last", value: (run) => accuracies(run)?.last },
-  { title: "Last ten rounds", value: (run) => accuracies(run)?.last10 },
-  { title: "Best", value: (run) => accuracies(run)?.best },
-  { title: "Flag precision", value: (run) => run.summary?.detection?.precision, applies: detects },
-  { title: "Flag recall", value: (run) => run.summary?.detection?.recall, applies: detects },
-  { title: "Detection accuracy", value: (run) => run.summary?.detection?.accuracy, applies: detects },
+  { title: "Last", metric: "last", value: (run) => accuracies(run)?.last },
+  { title: "Last ten rounds", metric: "last10", value: (run) => accuracies(run)?.last10 },
+  { title: "Best", metric: "best", value: (run) => accuracies(run)?.best },
+  { title: "Flag precision", metric: "flag_precision", value: flags("precision"), applies: detects },
+  { title: "Flag recall", metric: "flag_recall", value: flags("recall"), applies: detects },
+  { title: "Flag accuracy", metric: "flag_accuracy", value: flags("accuracy"), applies: detects },
   {
     title: "Wrong labels repaired",
     value: repaired,
@@ -34,6 +44,12 @@ function repaired(run: Run): number | undefined {
 
 export function resultsSection(): Section {
   const body = h("div");
+  const bounds = h(
+    "p",
+    { class: "note" },
+    `${kUsesTruth}: the method is told the truth about the noise. It is a bound to compare with, not a ` +
+      "competitor, and never marked as best.",
+  );
   const element = h(
     "section",
     { "aria-labelledby": "results" },
@@ -42,23 +58,26 @@ export function resultsSection(): Section {
     h(
       "p",
       { class: "note" },
-      "Percent; mean ± standard deviation over the finished runs of a line, one for each seed; without ± " +
-        "it is a single run. Where runs are not finished, the line is never the best, in bold. Accuracies " +
-        "are on the test set. Best is the best round, chosen on the test set, and so optimistic: read it " +
-        "beside last.",
+      "In percent: mean ± standard deviation over the finished runs, one for each seed; a value without ± is " +
+        "from a single run. The best value of a column is bold; a line with unfinished runs is never the best. " +
+        "Accuracies are measured on the test set. “Last ten rounds” is their mean. “Best” is the best round, " +
+        "chosen on the test set and therefore optimistic: compare it with “Last”.",
     ),
+    bounds,
   );
   return {
     element,
     update(view) {
       const rows = rowsOf(view);
       renew(body, rows, () => [resultTable(rows)]);
+      bounds.hidden = !rows.some((row) => row.usesTruth);
     },
   };
 }
 
 interface Row {
   method: string;
+  usesTruth: boolean;
   colour: string;
   canBeBest: boolean[]; // by measure
   cells: (Spread | undefined)[];
@@ -73,6 +92,7 @@ const rowsOf = (view: View): Row[] =>
     const cells = kMeasures.map((measure) => spreadOf(finished, measure.value));
     return {
       method,
+      usesTruth: !isRival,
       colour: look.colour,
       canBeBest: cells.map((cell) => isRival && cell?.count === runs.length),
       cells,
@@ -87,18 +107,20 @@ function resultTable(rows: Row[]): HTMLElement {
   const best = rivals.map((own, i) => Math.max(...own.map((row) => row.cells[i]!.mean)));
   const columns: Column[] = [
     { title: "Method" },
-    ...kMeasures.filter((_, i) => used[i]).map(({ title }) => ({ title, number: true })),
+    ...kMeasures
+      .filter((_, i) => used[i])
+      .map(({ title, metric }) => ({ title, number: true, ...(metric && { hint: `${metric} in winnow table` }) })),
     { title: "Runs done", number: true },
   ];
   return table(
     "Results by method",
     columns,
-    rows.map(({ method, colour, cells, canBeBest, done }) => [
+    rows.map(({ method, usesTruth, colour, cells, canBeBest, done }) => [
       h(
         "span",
         { class: "method" },
         h("span", { class: "swatch", style: `background: var(${colour})` }),
-        method,
+        h("span", {}, method, usesTruth && ` ${kUsesTruth}`),
       ),
       ...cells
         .map((cell, i) =>

@@ -1,11 +1,12 @@
 // The numbers by which a method tells clients apart: their distribution over truly clean and truly
 // noisy clients, with two normal distributions fitted to all of them; each against the client's
 // noise; and how they came about, where they were taken several times.
-import { isNumber, noiseOf, type Score, trulyNoisy } from "../data";
+import { isNumber, least, most, noiseOf, type Score, trulyNoisy } from "../data";
 import { h, responsive, svg } from "../dom";
 import { percent, plural, short } from "../format";
 import { dot, makeFrame, picture } from "../frame";
 import { renew } from "../renew";
+import { figure, filePart } from "../save";
 import { histogram, normalDensity } from "../stats";
 import type { Section } from "../view";
 
@@ -49,8 +50,8 @@ export function scoresSection(): Section {
       const noise = noiseOf(view.report, view.subject);
       renew(body, [scores, view.subject?.partition, noise(0)], () =>
         scores.flatMap(([name, score], i) => [
-          scoreFigure(`clip-${i}`, nameOf(name), score, noisy),
-          ...againstNoise(nameOf(name), score, noisy, noise),
+          scoreFigure(`clip-${i}`, name, score, noisy),
+          ...againstNoise(name, score, noisy, noise),
         ]),
       );
     },
@@ -74,8 +75,8 @@ export function seriesSection(): Section {
       const noisy = trulyNoisy(view.report, view.subject);
       renew(body, [series, view.subject?.partition, noisy(0)], () =>
         series.map(([name, times], i) =>
-          h(
-            "figure",
+          figure(
+            { file: `series-${filePart(name)}` },
             { class: "multiples" },
             h("figcaption", {}, nameOf(name)),
             keys(groupsOf(times[0], noisy), times.some((one) => one.mixture !== undefined)),
@@ -135,11 +136,12 @@ const keys = (groups: Group[], mixture: boolean): HTMLElement =>
 
 // Every client as a point: its noise and its score.
 function againstNoise(
-  name: string,
+  id: string,
   score: Score,
   noisy: Truth,
   noise: (id: string) => number | undefined,
 ): HTMLElement[] {
+  const name = nameOf(id);
   const points = entriesOf(score)
     .map(([id, value]) => ({ id, value, noise: noise(id) }))
     .filter((point): point is { id: string; value: number; noise: number } => isNumber(point.noise));
@@ -149,8 +151,8 @@ function againstNoise(
   const groups = groupsOf(score, noisy);
   const host = h("div", { class: "picture" });
   const values = points.map((point) => point.value);
-  const low = Math.min(...values);
-  const high = Math.max(...values);
+  const low = least(values);
+  const high = most(values);
   const room = 0.05 * (high - low) || 1;
   responsive(host, (width) => {
     const frame = makeFrame(
@@ -178,8 +180,8 @@ function againstNoise(
   });
   const correlation = score.correlation_with_noise;
   return [
-    h(
-      "figure",
+    figure(
+      { file: `score-${filePart(id)}-noise` },
       {},
       h("figcaption", {}, `${name} against the noise of the client`),
       keys(groups, false),
@@ -195,7 +197,8 @@ function againstNoise(
 }
 
 // `clip` is an id of its own; a method may call its scores anything.
-function scoreFigure(clip: string, name: string, score: Score, noisy: Truth): HTMLElement {
+function scoreFigure(clip: string, id: string, score: Score, noisy: Truth): HTMLElement {
+  const name = nameOf(id);
   const entries = entriesOf(score);
   const groups = groupsOf(score, noisy);
   const host = h("div", { class: "picture" });
@@ -208,8 +211,8 @@ function scoreFigure(clip: string, name: string, score: Score, noisy: Truth): HT
       `correlation with the noise ${score.correlation_with_noise.toFixed(2)}`,
     score.roc_area != null && `ROC area ${score.roc_area.toFixed(2)}`,
   ];
-  return h(
-    "figure",
+  return figure(
+    { file: `score-${filePart(id)}` },
     {},
     h("figcaption", {}, name),
     keys(groups, score.mixture !== undefined),
@@ -230,13 +233,13 @@ function scoreChart(
   const bins = Math.max(8, Math.min(40, Math.ceil(2 * Math.sqrt(count))));
   const found = histogram(groups.map((group) => group.values), bins);
   const stacked = found.counts[0].map((_, bin) => found.counts.reduce((sum, c) => sum + c[bin], 0));
-  const most = Math.max(...stacked);
+  const tallest = most(stacked);
   const left = 34;
   const step = (width - left - 8) / bins;
   // Room for the mixture's peaks, unless they would press the bars flat.
   const { means = [], variances = [], weights = [] } = score.mixture ?? {};
   const peaks = means.map((mean, k) => count * found.width * weights[k] * normalDensity(mean, mean, variances[k]));
-  const top = Math.max(most, Math.min(1.6 * most, Math.max(0, ...peaks)));
+  const top = Math.max(tallest, Math.min(1.6 * tallest, Math.max(0, ...peaks)));
   const y = (value: number) => 6 + (1 - value / top) * height;
   const below = new Array<number>(bins).fill(0);
   const bars = groups.map((group, g) => {
@@ -261,7 +264,7 @@ function scoreChart(
       "aria-label": `Distribution of ${name} over ${plural(count, "client")}, from ${short(found.start)} to ${short(end)}.`,
     },
     svg("clipPath", { id: clip }, svg("rect", { x: left, y: 2, width: width - left - 8, height: height + 4 })),
-    ...[0, most].map((value) =>
+    ...[0, tallest].map((value) =>
       svg("text", { x: left - 6, y: y(value) + (value === 0 ? -2 : 4), class: "row-name" }, String(value)),
     ),
     svg("line", { x1: left, x2: width - 8, y1: y(0), y2: y(0), class: "grid" }),

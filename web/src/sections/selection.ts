@@ -1,21 +1,21 @@
 // How well clients chose what to train on, round by round.
+import { curves, options } from "../curves";
 import { h, segmented } from "../dom";
 import { LineChart } from "../line_chart";
 import type { XAxis } from "../stats";
 import type { Section, View } from "../view";
-import { curves, options } from "./accuracy";
 
-const kPrecision = "Precision: right labels among the chosen (%)";
-const kRecall = "Recall: chosen among the right labels (%)";
+const kPrecision = "Label precision (right labels among the chosen)";
+const kRecall = "Label recall (chosen among the right labels)";
 
 export function selectionSection(): Section {
   let axis: XAxis = "round";
   let view: View | undefined;
-  const precision = new LineChart(options(axis, kPrecision));
-  const recall = new LineChart(options(axis, kRecall));
+  const precision = new LineChart(options(axis, "label_precision", kPrecision));
+  const recall = new LineChart(options(axis, "label_recall", kRecall));
   const draw = (): void => {
-    precision.describe(options(axis, kPrecision));
-    recall.describe(options(axis, kRecall));
+    precision.describe(options(axis, "label_precision", kPrecision));
+    recall.describe(options(axis, "label_recall", kRecall));
     if (view) {
       precision.show(curves(view, axis, "label_precision"));
       recall.show(curves(view, axis, "label_recall"));

@@ -1,10 +1,11 @@
 // What a method that repairs labels has reached at the end of each of its stages, client by client.
-import { isNumber, type LabelsAt, partitionOf, type Run } from "../data";
+import { isNumber, type LabelsAt, most, partitionOf, type Run } from "../data";
 import { h, responsive, svg, table, unfold } from "../dom";
 import { percent, plural, whole } from "../format";
 import { dot, makeFrame, picture } from "../frame";
 import { heatMap } from "../heat_map";
 import { renew } from "../renew";
+import { figure, filePart } from "../save";
 import type { Section } from "../view";
 
 const kLooks = ["wrong", "after", "later"]; // of the times, in their order
@@ -84,8 +85,8 @@ function levelsFigure(run: Run, times: LabelsAt[]): HTMLElement {
   });
   const key = (look: string, text: string) => h("span", {}, h("i", { class: `key ${look}` }), text);
   const share = (value: number | null | undefined) => (isNumber(value) ? percent(value) : "–");
-  return h(
-    "figure",
+  return figure(
+    { file: "stages" },
     {},
     h("figcaption", {}, "Wrong labels of every client (%)"),
     h(
@@ -120,8 +121,8 @@ function splitFigure(times: LabelsAt[]): HTMLElement[] {
   }
   const clients = ids(time.splits).map(Number).sort((a, b) => a - b);
   const counts = clients.map((id) => time.splits[id]);
-  const highest = Math.max(1, ...counts.map(([found, , missed]) => found + missed));
-  const deepest = Math.max(...counts.map(([, falseAlarms]) => falseAlarms));
+  const highest = Math.max(1, most(counts.map(([found, , missed]) => found + missed)));
+  const deepest = most(counts.map(([, falseAlarms]) => falseAlarms));
   const host = h("div", { class: "picture" });
   responsive(host, (width) => {
     const frame = makeFrame(
@@ -166,8 +167,8 @@ function splitFigure(times: LabelsAt[]): HTMLElement[] {
   const total = (k: number) => counts.reduce((sum, count) => sum + count[k], 0);
   const key = (look: string, text: string) => h("span", {}, h("i", { class: `key ${look}` }), text);
   return [
-    h(
-      "figure",
+    figure(
+      { file: "found" },
       {},
       h("figcaption", {}, `Wrong labels that clients found among their samples, ${timeName(time)}`),
       h(
@@ -219,8 +220,8 @@ function confusionFigures(times: LabelsAt[], classNames: string[]): HTMLElement[
       "div",
       { class: "pair" },
       ...clients.map((id) =>
-        h(
-          "figure",
+        figure(
+          { file: `confusion-client-${filePart(id)}` },
           {},
           h("figcaption", {}, `Client ${id}`),
           h(
@@ -254,7 +255,7 @@ function smallMatrix(
   const share = (row: number, column: number) => counts[row][column] / Math.max(1, totals[row]);
   const numbers = counts.map((_, i) => String(i));
   const host = h("div", { class: "picture" });
-  const title = `${timeName(time)}: ${percent(right / all, 0)} % right`;
+  const title = `${timeName(time)}: ${percent(right / all, 0)}% right`;
   responsive(host, (width) =>
     heatMap(
       {

@@ -1,5 +1,5 @@
 // The families of networks that make up the zoo, one file each. A new family is a new file here and
-// one more name in zoo().
+// one more name in builtin_networks().
 #pragma once
 
 #include <cstdint>

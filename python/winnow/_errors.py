@@ -1,0 +1,31 @@
+"""The one exception of Winnow."""
+import re
+
+# The words of the command line in those of Python.
+_WORDS = [(r"--force", "force=True"), (r"--out\b", "out="), (r"--trust-model", "trust_model=True"),
+          (r"'winnow resume ([^']*)'", r"winnow.resume('\1')"), (r"'winnow run'", "winnow.run()"),
+          (r"use --arithmetic (\w+)", r"set WINNOW_ARITHMETIC=\1 before Python starts"),
+          (r"'winnow list methods'", "winnow.methods()"), (r"winnow sweep \S+", "winnow.sweep()"),
+          (r"--device", "device="), (r"--precision", "precision=")]
+
+
+class Error(Exception):
+    """What went wrong, in one line, and what to do about it.
+
+    kind   "usage", "experiment", "data", "run", "peer" or "internal": whose fault it is
+    hint   what to do, or ""
+    """
+
+    def __init__(self, message, kind="usage", hint=""):
+        for words, ours in _WORDS:
+            hint = re.sub(words, ours, hint)
+            message = re.sub(words, ours, message)
+        super().__init__(message)
+        self.kind = kind
+        self.hint = hint
+
+    def __str__(self):
+        return self.args[0] + (f"\n  {self.hint}" if self.hint else "")
+
+
+Error.__module__ = "winnow"

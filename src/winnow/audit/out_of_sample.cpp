@@ -1,0 +1,448 @@
+#include "winnow/audit/out_of_sample.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "winnow/base/error.h"
+#include "winnow/base/random.h"
+
+namespace winnow {
+namespace {
+
+constexpr std::int64_t kParts = 4;  // of a single owner's samples
+constexpr std::int64_t kAgreementSamples = 500;
+constexpr std::int64_t kNeighbours = 10;           // spec: audit 4
+constexpr std::int64_t kMostCompared = 4000;       // neighbours are looked for among so many
+constexpr std::int64_t kMostCoordinates = 20'000;  // of an update that is compared
+constexpr std::size_t kPiece = 1024;
+
+std::size_t place(std::int64_t number) {
+  return static_cast<std::size_t>(number);
+}
+
+at::Tensor index_of(const std::vector<std::int64_t>& rows) {
+  at::Tensor index = at::empty({std::ssize(rows)}, at::kLong);
+  std::ranges::copy(rows, index.data_ptr<std::int64_t>());
+  return index;
+}
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) {
+    return 0.0;
+  }
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+// What one model says of some samples.
+struct Said {
+  at::Tensor p;         // float [samples, classes]
+  at::Tensor features;  // float [samples, width]; undefined where the network has none
+  std::vector<double> norm;
+};
+
+// One fold: its federation, trained, and what it says.
+class FoldJudge {
+ public:
+  FoldJudge(Session& session, const Feed& feed, std::int64_t batch, bool features)
+      : session_(session), feed_(feed), batch_(batch), features_(features) {}
+
+  // In the order of `samples`. spec: audit 4
+  Said ask(const std::vector<std::int64_t>& samples) const {
+    const std::int64_t classes = session_.world().data.classes;
+    const std::size_t pieces = (samples.size() + kPiece - 1) / kPiece;
+    std::vector<at::Tensor> logits(pieces);
+    std::vector<at::Tensor> features(pieces);
+    Crew& crew = session_.crew();
+    crew.run(
+        pieces,
+        [&](std::size_t worker, std::size_t item) {
+          Lane& lane = crew.lane(worker);
+          const auto part = std::span(samples).subspan(
+              item * kPiece, std::min(kPiece, samples.size() - item * kPiece));
+          lane.on_stream([&] {
+            lane.load(session_.global());
+            std::vector<at::Tensor> own_logits;
+            std::vector<at::Tensor> own_features;
+            if (features_) {
+              lane.each_batch(feed_, part, batch_, {}, /*training=*/false,
+                              [&](const at::Tensor& taken, const at::Tensor& out) {
+                                own_features.push_back(taken.flatten(1).to(at::kCPU, at::kFloat));
+                                own_logits.push_back(out.to(at::kCPU, at::kFloat));
+                              });
+              features[item] = at::cat(own_features);
+              logits[item] = at::cat(own_logits);
+            } else {
+              logits[item] = lane.logits(feed_, part, batch_).to(at::kCPU, at::kFloat);
+            }
+          });
+        },
+        [](std::size_t /*item*/) {});
+    Said said;
+    if (samples.empty()) {
+      said.p = at::zeros({0, classes});
+      return said;
+    }
+    said.p = at::softmax(at::cat(logits), 1).contiguous();
+    said.p = at::nan_to_num(said.p, 0.0);
+    const at::Tensor away =
+        (said.p - 1.0 / static_cast<double>(classes)).pow(2).sum(1).sqrt().to(at::kDouble);
+    at::Tensor norm = away;
+    if (features_) {
+      said.features = at::cat(features).contiguous();
+      // With the bias the head's input is (f, 1).
+      norm = away * (said.features.to(at::kDouble).pow(2).sum(1) + 1.0).sqrt();
+    }
+    norm = at::nan_to_num(norm, 0.0).contiguous();
+    said.norm.assign(norm.data_ptr<double>(), norm.data_ptr<double>() + norm.numel());
+    return said;
+  }
+
+ private:
+  Session& session_;
+  const Feed& feed_;
+  std::int64_t batch_;
+  bool features_;
+};
+
+// Mean distance of each row to its nearest neighbours among the others.
+std::vector<double> neighbour_distances(const at::Tensor& features) {
+  const std::int64_t count = features.size(0);
+  const std::int64_t stride = (count + kMostCompared - 1) / kMostCompared;
+  std::vector<std::int64_t> chosen;
+  for (std::int64_t i = 0; i < count; i += std::max<std::int64_t>(stride, 1)) {
+    chosen.push_back(i);
+  }
+  const at::Tensor others = features.index_select(0, index_of(chosen));
+  const std::int64_t near = std::min(kNeighbours, others.size(0) - 1);
+  std::vector<double> distances(place(count), 0.0);
+  if (near < 1) {
+    return distances;
+  }
+  for (std::int64_t start = 0; start < count; start += static_cast<std::int64_t>(kPiece)) {
+    const std::int64_t size = std::min(static_cast<std::int64_t>(kPiece), count - start);
+    at::Tensor between = at::cdist(features.narrow(0, start, size), others).contiguous();
+    for (std::int64_t i = start; i < start + size; ++i) {
+      if (i % stride == 0) {  // not its own neighbour
+        between.data_ptr<float>()[(i - start) * others.size(0) + i / stride] = 1e30F;
+      }
+    }
+    const at::Tensor nearest = std::get<0>(at::topk(between, near, 1, /*largest=*/false));
+    const at::Tensor mean = nearest.to(at::kDouble).mean(1).contiguous();
+    std::copy_n(mean.data_ptr<double>(), size, distances.begin() + start);
+  }
+  return distances;
+}
+
+// The parts of an audit that come together over all folds.
+class Judging {
+ public:
+  Judging(const Experiment& experiment, const World& world, const std::vector<HeldSample>& held,
+          const at::Tensor& judged, const JudgeOptions& options)
+      : experiment_(experiment), world_(world), held_(held), images_(judged), options_(options) {
+    const std::size_t count = held.size();
+    result_.classes = world.data.classes;
+    result_.p.assign(count * place(result_.classes), 0.0F);
+    result_.judged.assign(count, true);
+    result_.gradient_norm.assign(count, 0.0);
+    result_.distance.assign(count, 0.0);
+    result_.update_cosine.assign(world.clients.size(), 0.0);
+    result_.update_norm.assign(world.clients.size(), 1.0);
+    if (options.in_sample) {
+      result_.p_in_sample.assign(result_.p.size(), 0.0F);
+    }
+    starts_.push_back(0);
+    for (const ClientData& client : world.clients) {
+      starts_.push_back(starts_.back() + client.samples.size());
+    }
+  }
+
+  void judge_fold(const Folds& folds, std::int64_t fold, std::int64_t number,
+                  const Registry& registry, const Runtime& runtime, const std::atomic<bool>* stop,
+                  const std::function<void(double agreement)>& played) {
+    std::vector<std::int64_t> places;
+    for (std::size_t client = 0; client < folds.of.size(); ++client) {
+      for (std::size_t i = 0; i < folds.of[client].size(); ++i) {
+        if (folds.of[client][i] == fold) {
+          places.push_back(static_cast<std::int64_t>(starts_[client] + i));
+        }
+      }
+    }
+    World world = training_world(folds, fold, places);
+    Experiment experiment = experiment_;
+    experiment.federation.clients = std::ssize(world.clients);
+    experiment.federation.centralised = false;
+    experiment.federation.absences = "";
+    experiment.eval_every = 1'000'000'000;
+    experiment.local_accuracy = false;
+    experiment.truth = Truth::none;
+    experiment.seed = stream_key(experiment_.seed, "audit", {place(number)}) >> 1U;
+    std::vector<bool> known(place(world.data.classes), false);
+    for (const ClientData& client : world.clients) {
+      for (const std::int64_t label : client.given) {
+        known[place(label)] = true;
+      }
+    }
+    Session session(experiment, std::move(world), registry, runtime, stop);
+    if (session.measured() != Measured::global) {
+      throw Error(ErrorKind::experiment,
+                  fmt::format("method {}: an audit needs one model that all clients share",
+                              experiment.method),
+                  "choose another one with --method; fedavg is the default");
+    }
+    while (session.rounds_done() < session.rounds()) {
+      const Session::Played round = session.play();
+      played(round.record.accuracy ? *round.record.accuracy : 0.0);
+    }
+    ++result_.trainings;
+    take(session, places, known);
+    if (folds.over_clients) {
+      probe_updates(session, folds, fold);
+    }
+  }
+
+  Judgement finish(std::int64_t repetitions, std::int64_t folds) {
+    const auto scale = [](std::vector<float>& values, double by) {
+      for (float& value : values) {
+        value = static_cast<float>(static_cast<double>(value) * by);
+      }
+    };
+    scale(result_.p, 1.0 / static_cast<double>(repetitions));
+    if (options_.in_sample) {
+      scale(result_.p_in_sample, 1.0 / static_cast<double>(repetitions * (folds - 1)));
+    }
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      result_.gradient_norm[i] /= static_cast<double>(repetitions);
+      result_.distance[i] /= static_cast<double>(repetitions);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // The clients without the fold; the fold itself, with the labels it was given, is what the rounds
+  // are evaluated on.
+  World training_world(const Folds& folds, std::int64_t fold,
+                       const std::vector<std::int64_t>& places) const {
+    World world{world_.data, without_fold(world_.clients, folds, fold, kParts),
+                Ledger(experiment_.seed, world_.data.train.size(), std::ssize(world_.clients)),
+                world_.public_images};
+    world.truth_known = false;
+    if (world.clients.empty()) {
+      throw Error(ErrorKind::data, "nothing is left to train on without a fold",
+                  "lower --folds, or audit more data");
+    }
+    std::vector<std::int64_t> shown;
+    const std::int64_t step = std::max<std::int64_t>(1, std::ssize(places) / kAgreementSamples);
+    world.data.test.labels.clear();
+    for (std::int64_t i = 0; i < std::ssize(places); i += step) {
+      const HeldSample& sample = held_[place(places[place(i)])];
+      shown.push_back(sample.sample);
+      world.data.test.labels.push_back(sample.given);
+    }
+    world.data.test.images = images_.index_select(0, index_of(shown));
+    return world;
+  }
+
+  void take(Session& session, const std::vector<std::int64_t>& places,
+            const std::vector<bool>& known) {
+    const bool features = has_features(session);
+    const Feed feed(images_, world_.data.normalisation, input_side(session),
+                    session.crew().device(), world_.data.crop);
+    const FoldJudge judge(session, feed, experiment_.train.eval_batch, features);
+    std::vector<std::int64_t> samples;
+    for (const std::int64_t at : places) {
+      samples.push_back(held_[place(at)].sample);
+    }
+    const Said said = judge.ask(samples);
+    add_rows(said.p, places, result_.p);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const std::size_t at = place(places[i]);
+      result_.gradient_norm[at] += said.norm[i];
+      if (!known[place(held_[at].given)]) {
+        result_.judged[at] = false;
+      }
+    }
+    if (said.features.defined()) {
+      measure_distances(session, said.features, places);
+    }
+    if (options_.in_sample) {
+      judge_seen(judge, places);
+    }
+  }
+
+  static bool has_features(const Session& session) {
+    try {
+      session.crew().check_features();
+      return true;
+    } catch (const Error&) {
+      return false;  // the network has a forward pass only
+    }
+  }
+
+  static std::int64_t input_side(const Session& session) {
+    const DataSet& data = session.world().data;
+    const NetShape& shape = session.crew().shape();
+    return shape.height == data.seen_height() && shape.width == data.seen_width() ? 0
+                                                                                  : shape.height;
+  }
+
+  void add_rows(const at::Tensor& p, const std::vector<std::int64_t>& places,
+                std::vector<float>& sum) const {
+    const auto classes = place(result_.classes);
+    const float* row = p.data_ptr<float>();
+    for (const std::int64_t at : places) {
+      for (std::size_t c = 0; c < classes; ++c) {
+        sum[place(at) * classes + c] += *row++;
+      }
+    }
+  }
+
+  void judge_seen(const FoldJudge& judge, const std::vector<std::int64_t>& places) {
+    std::vector<bool> left_out(held_.size(), false);
+    for (const std::int64_t at : places) {
+      left_out[place(at)] = true;
+    }
+    std::vector<std::int64_t> seen;
+    std::vector<std::int64_t> samples;
+    for (std::size_t at = 0; at < held_.size(); ++at) {
+      if (!left_out[at]) {
+        seen.push_back(static_cast<std::int64_t>(at));
+        samples.push_back(held_[at].sample);
+      }
+    }
+    add_rows(judge.ask(samples).p, seen, result_.p_in_sample);
+  }
+
+  // Rows of a client lie next to each other.
+  void measure_distances(Session& session, const at::Tensor& features,
+                         const std::vector<std::int64_t>& places) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> groups;  // first row, rows
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const std::int64_t client = held_[place(places[i])].client;
+      if (i == 0 || held_[place(places[i - 1])].client != client) {
+        groups.emplace_back(static_cast<std::int64_t>(i), 0);
+      }
+      ++groups.back().second;
+    }
+    std::vector<std::vector<double>> found(groups.size());
+    session.crew().run(
+        groups.size(),
+        [&](std::size_t /*worker*/, std::size_t item) {
+          found[item] =
+              neighbour_distances(features.narrow(0, groups[item].first, groups[item].second));
+        },
+        [](std::size_t /*item*/) {});
+    std::vector<double> all;
+    for (const std::vector<double>& group : found) {
+      all.insert(all.end(), group.begin(), group.end());
+    }
+    const double middle = std::max(median_of(all), 1e-12);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      result_.distance[place(places[i])] += all[i] / middle;
+    }
+  }
+
+  // A round more, of the clients that the next fold judges: how they would move this model.
+  void probe_updates(Session& session, const Folds& folds, std::int64_t fold) {
+    const std::int64_t next = (fold + 1) % folds.count;
+    std::vector<std::size_t> clients;
+    for (std::size_t client = 0; client < folds.of_clients.size(); ++client) {
+      if (folds.of_clients[client] == next && next != fold) {
+        clients.push_back(client);
+      }
+    }
+    const State& start = session.global();
+    const std::int64_t parameters = session.crew().layout()->parameters();
+    const std::int64_t stride = std::max<std::int64_t>(1, parameters / kMostCoordinates);
+    std::vector<at::Tensor> updates(clients.size());
+    session.crew().run(
+        clients.size(),
+        [&](std::size_t worker, std::size_t item) {
+          Lane& lane = session.crew().lane(worker);
+          const ClientData& data = world_.clients[clients[item]];
+          lane.on_stream([&] {
+            const TrainOutcome outcome =
+                lane.train(start, {data.samples, data.given}, experiment_.train, {},
+                           {session.experiment().seed, session.rounds(),
+                            static_cast<std::int64_t>(clients[item])});
+            const auto parts = [&](const State& state) {
+              return state.flat.narrow(0, 0, parameters).slice(0, 0, parameters, stride);
+            };
+            updates[item] =
+                (parts(outcome.state) - parts(start)).to(at::kCPU, at::kDouble).contiguous();
+          });
+        },
+        [](std::size_t /*item*/) {});
+    compare_updates(clients, updates);
+  }
+
+  void compare_updates(const std::vector<std::size_t>& clients,
+                       const std::vector<at::Tensor>& updates) {
+    if (clients.size() < 2) {
+      return;
+    }
+    const at::Tensor sum = at::stack(updates).sum(0);
+    std::vector<double> norms;
+    for (const at::Tensor& update : updates) {
+      norms.push_back(update.norm().item<double>());
+    }
+    const double middle = std::max(median_of(norms), 1e-12);
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      const at::Tensor others = sum - updates[i];
+      const double lengths = norms[i] * others.norm().item<double>();
+      const double cosine = lengths > 0.0 ? updates[i].dot(others).item<double>() / lengths : 0.0;
+      result_.update_cosine[clients[i]] = std::isfinite(cosine) ? cosine : 0.0;
+      result_.update_norm[clients[i]] = std::isfinite(norms[i]) ? norms[i] / middle : 1.0;
+    }
+  }
+
+  const Experiment& experiment_;
+  const World& world_;
+  const std::vector<HeldSample>& held_;
+  const at::Tensor& images_;
+  const JudgeOptions& options_;
+  std::vector<std::size_t> starts_;  // of each client in `held_`
+  Judgement result_;
+};
+
+}  // namespace
+
+std::vector<HeldSample> samples_of(const std::vector<ClientData>& clients) {
+  std::vector<HeldSample> held;
+  for (std::size_t client = 0; client < clients.size(); ++client) {
+    for (std::size_t i = 0; i < clients[client].samples.size(); ++i) {
+      held.push_back({static_cast<std::int64_t>(client), clients[client].samples[i],
+                      clients[client].given[i]});
+    }
+  }
+  return held;
+}
+
+Judgement judge_out_of_sample(const Experiment& experiment, const World& world,
+                              const std::vector<HeldSample>& held, const at::Tensor& judged,
+                              const JudgeOptions& options, const Registry& registry,
+                              const Runtime& runtime, const std::atomic<bool>* stop,
+                              const JudgeProgress& progress) {
+  Judging judging(experiment, world, held, judged, options);
+  const std::int64_t trainings = options.folds * options.repetitions;
+  std::int64_t number = 0;
+  for (std::int64_t repetition = 0; repetition < options.repetitions; ++repetition) {
+    const Folds folds =
+        make_folds(world.clients, world.data.classes, options.folds, experiment.seed, repetition);
+    for (std::int64_t fold = 0; fold < options.folds; ++fold, ++number) {
+      std::int64_t round = 0;
+      judging.judge_fold(folds, fold, number, registry, runtime, stop, [&](double agreement) {
+        ++round;
+        progress(number * experiment.rounds + round, trainings * experiment.rounds, agreement);
+      });
+    }
+  }
+  return judging.finish(options.repetitions, options.folds);
+}
+
+}  // namespace winnow

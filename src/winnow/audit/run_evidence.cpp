@@ -1,0 +1,169 @@
+#include "winnow/audit/run_evidence.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "winnow/base/csv.h"
+#include "winnow/base/error.h"
+#include "winnow/base/files.h"
+#include "winnow/base/text.h"
+#include "winnow/run/format.h"
+#include "winnow/run/runner.h"
+
+namespace winnow {
+namespace {
+
+constexpr std::uintmax_t kLargestEvidence = std::uintmax_t{256} << 20;
+
+Json read_json_of_run(const std::filesystem::path& file) {
+  Json json = Json::parse(read_file(file, kLargestEvidence), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    throw Error(ErrorKind::run, fmt::format("{}: not a JSON object", file.string()));
+  }
+  return json;
+}
+
+std::string text_of(const Json& value) {
+  if (value.is_number_float()) {
+    return fmt::format("{:.4f}", value.get<double>());
+  }
+  if (value.is_boolean()) {
+    return value.get<bool>() ? "yes" : "no";
+  }
+  return value.is_number() ? value.dump() : "";
+}
+
+// Values by client, whichever form they have.
+using ByClient = std::map<std::string, std::string>;
+
+ByClient by_client(const Json& values) {
+  ByClient column;
+  if (values.is_object()) {
+    for (const auto& [client, value] : values.items()) {
+      column[client] = text_of(value);
+    }
+  }
+  return column;
+}
+
+void add_scores(const Json& scores, std::vector<std::pair<std::string, ByClient>>& columns,
+                std::vector<std::string>& notes) {
+  if (!scores.is_object()) {
+    return;
+  }
+  for (const auto& [name, score] : scores.items()) {
+    if (!score.is_object() || !score.contains("by_client")) {
+      continue;
+    }
+    columns.emplace_back(name, by_client(score["by_client"]));
+    for (const auto& [key, words] :
+         {std::pair{"roc_area", "ROC area as a detector of noisy clients"},
+          std::pair{"correlation_with_noise", "correlation with the share of noise"}}) {
+      if (const auto found = score.find(key); found != score.end() && found->is_number()) {
+        notes.push_back(fmt::format("{}: {} {:.3f}", name, words, found->get<double>()));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+bool is_run_directory(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / "experiment.toml") &&
+         std::filesystem::exists(folder / "events.jsonl");
+}
+
+std::string RunEvidence::csv() const {
+  std::string text = join(columns, ",") + "\n";
+  for (const std::vector<std::string>& row : rows) {
+    std::vector<std::string> fields;
+    for (const std::string& field : row) {
+      fields.push_back(csv_field(field));
+    }
+    text += join(fields, ",") + "\n";
+  }
+  return text;
+}
+
+Json RunEvidence::json() const {
+  Json clients = Json::array();
+  for (const std::vector<std::string>& row : rows) {
+    Json client = Json::object();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      client[columns[i]] = row[i];
+    }
+    clients.push_back(client);
+  }
+  return {{"method", method}, {"notes", notes}, {"clients", clients}};
+}
+
+RunEvidence read_run_evidence(const std::filesystem::path& directory) {
+  first_event(directory);  // refuses newer formats
+  const Json summary = read_summary(directory);
+  if (summary.is_null()) {
+    throw Error(ErrorKind::run, fmt::format("{}: the run is not finished", directory.string()),
+                fmt::format("finish it with: winnow resume {}", directory.string()));
+  }
+  const Json findings = read_json_of_run(directory / "findings.json");
+  const Json partition = read_json_of_run(directory / "partition.json");
+  RunEvidence evidence;
+  evidence.method = summary.value("method", "");
+  std::vector<std::pair<std::string, ByClient>> columns;
+  if (const auto flagged = findings.find("flagged");
+      flagged != findings.end() && flagged->is_array()) {
+    ByClient column;
+    for (const Json& client : *flagged) {
+      column[client.dump()] = "yes";
+    }
+    columns.emplace_back("flagged", column);
+  }
+  if (const auto levels = findings.find("noise_levels");
+      levels != findings.end() && levels->is_object()) {
+    ByClient estimated;
+    for (const auto& [client, level] : levels->items()) {
+      if (level.is_object() && level.contains("estimated")) {
+        estimated[client] = text_of(level["estimated"]);
+      }
+    }
+    columns.emplace_back("noise_level", estimated);
+  }
+  add_scores(findings.value("scores", Json::object()), columns, evidence.notes);
+  const auto clients = partition.find("clients");
+  if (clients == partition.end() || !clients->is_array()) {
+    throw Error(ErrorKind::run,
+                fmt::format("{}: lists no clients", (directory / "partition.json").string()));
+  }
+  evidence.columns = {"client", "samples"};
+  for (const auto& [name, column] : columns) {
+    evidence.columns.push_back(name);
+  }
+  const bool truth = !partition.contains("truth_unknown");
+  if (truth) {
+    evidence.columns.insert(evidence.columns.end(), {"wrong_share", "distorted_share", "noisy"});
+  }
+  for (const Json& client : *clients) {
+    if (!client.is_object() || !client.contains("client")) {
+      throw Error(ErrorKind::run, fmt::format("{}: a client without a number",
+                                              (directory / "partition.json").string()));
+    }
+    const std::string id = text_of(client["client"]);
+    std::vector<std::string> row{id, text_of(client.value("samples", Json()))};
+    for (const auto& [name, column] : columns) {
+      const auto found = column.find(id);
+      row.push_back(found != column.end() ? found->second : "");
+    }
+    for (const char* key : {"wrong_share", "distorted_share", "noisy"}) {
+      if (truth) {
+        row.push_back(text_of(client.value(key, Json())));
+      }
+    }
+    evidence.rows.push_back(std::move(row));
+  }
+  if (columns.empty()) {
+    evidence.notes.push_back(fmt::format("{} says nothing about single clients", evidence.method));
+  }
+  return evidence;
+}
+
+}  // namespace winnow

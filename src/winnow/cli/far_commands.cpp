@@ -1,0 +1,44 @@
+#include "winnow/cli/far_commands.h"
+
+#include <algorithm>
+#include <array>
+
+#include "winnow/cli/sibling.h"
+
+namespace winnow {
+namespace {
+
+struct FarCommand {
+  const char* name;
+  const char* summary;
+};
+
+constexpr std::array<FarCommand, 4> kFar{
+    {{"pki", "make and check the certificates of a federation"},
+     {"serve", "serve a federation whose members have their own data"},
+     {"join", "take part in a federation with the data of this machine"},
+     {"swarm", "take part as many members in one process"}}};
+
+}  // namespace
+
+void add_far_commands(CLI::App& app) {
+  for (const FarCommand& far : kFar) {
+    const auto has_its_name = [&](const CLI::App* known) { return known->get_name() == far.name; };
+    if (app.get_subcommands(has_its_name).empty()) {
+      app.add_subcommand(far.name, far.summary);
+    }
+  }
+}
+
+bool is_far(const std::string& command, const Commands& commands) {
+  return commands.empty() &&
+         std::ranges::any_of(kFar, [&](const FarCommand& far) { return far.name == command; });
+}
+
+void become_net_program(const Program& program) {
+  become(program, "winnow-net", std::string("winnow ") + program.argv[1],
+         "install the package winnow-net, or what ./scripts/setup --net lists, and build with "
+         "-DWINNOW_NET=ON");
+}
+
+}  // namespace winnow

@@ -1,0 +1,89 @@
+#include "winnow/engine/crew.h"
+
+#include "winnow/engine/threads.h"
+
+namespace winnow {
+namespace {
+
+// Numbers of lanes that are compared where none is asked for.
+const std::vector<std::int64_t> kNumbersTried{5, 10, 20};
+
+NetShape shape_of(const DataSet& data, std::int64_t resize) {
+  return {data.classes, data.channels(), resize > 0 ? resize : data.seen_height(),
+          resize > 0 ? resize : data.seen_width()};
+}
+
+}  // namespace
+
+Crew::Crew(const DataSet& data, const NetInfo& net, const CrewOptions& options,
+           const std::atomic<bool>* stop)
+    : precision_(options.precision),
+      shape_(shape_of(data, options.resize)),
+      augment_(options.augment),
+      stop_(stop),
+      feed_(data.train.images, data.normalisation, options.resize, options.device, data.crop),
+      prototype_(net.make(shape_)),
+      choice_(options.lanes > 0 ? std::vector{options.lanes} : kNumbersTried),
+      pool_(static_cast<std::size_t>(choice_.most())) {
+  for (std::int64_t lane = 0; lane < choice_.most(); ++lane) {
+    lanes_.push_back(make_lane(net));
+  }
+}
+
+std::unique_ptr<Lane> Crew::make_lane(const NetInfo& net) const {
+  return std::make_unique<Lane>([make = net.make, shape = shape_] { return make(shape); }, feed_,
+                                augment_, stop_, precision_ == Precision::bf16);
+}
+
+void Crew::use_networks(const std::vector<NetInfo>& networks) {
+  networks_.clear();
+  for (const NetInfo& net : networks) {
+    networks_.push_back({net, net.make(shape_)->weights().layout()});
+    networks_.back().lanes.resize(lanes_.size());
+  }
+}
+
+void Crew::run(std::size_t count,
+               const std::function<void(std::size_t worker, std::size_t item)>& work,
+               const std::function<void(std::size_t item)>& take) {
+  wait_for(device());
+  pool_.run(
+      count,
+      [&work](std::size_t worker, std::size_t item) {
+        keep_one_thread_per_operation();
+        work(worker, item);
+      },
+      take, static_cast<std::size_t>(choice_.lanes()));
+}
+
+Lane& Crew::lane_for(std::size_t worker, std::int64_t client) {
+  if (networks_.empty()) {
+    return *lanes_[worker];
+  }
+  OtherNetwork& network = networks_[static_cast<std::size_t>(client) % networks_.size()];
+  std::unique_ptr<Lane>& lane = network.lanes[worker];
+  if (lane == nullptr) {
+    lane = make_lane(network.net);
+    wait_for(device());  // it works on a stream of its own
+  }
+  return *lane;
+}
+
+const LayoutPtr& Crew::layout_of(std::int64_t client) const {
+  return networks_.empty() ? layout()
+                           : networks_[static_cast<std::size_t>(client) % networks_.size()].layout;
+}
+
+std::vector<LayoutPtr> Crew::layouts() const {
+  std::vector<LayoutPtr> all{layout()};
+  for (const OtherNetwork& network : networks_) {
+    all.push_back(network.layout);
+  }
+  return all;
+}
+
+State Crew::initial_state(std::uint64_t seed) const {
+  return prototype_->weights().initial(seed).to(device());
+}
+
+}  // namespace winnow

@@ -1,0 +1,475 @@
+#include "winnow/experiment/experiment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <tuple>
+
+#include "winnow/base/error.h"
+#include "winnow/base/files.h"
+#include "winnow/base/json.h"
+#include "winnow/base/sha256.h"
+#include "winnow/base/text.h"
+#include "winnow/data/catalog.h"
+#include "winnow/experiment/key_hint.h"
+#include "winnow/experiment/toml.h"
+#include "winnow/model/net.h"
+#include "winnow/model/script_net.h"
+#include "winnow/noise/noise_alias.h"
+
+namespace winnow {
+namespace {
+
+const std::vector<std::string> kTables{"data",  "federation", "validation", "public",
+                                       "noise", "model",      "train",      "method"};
+
+const Json& table_or_empty(const Json& tree, const char* key) {
+  static const Json empty = Json::object();
+  const auto found = tree.find(key);
+  return found == tree.end() ? empty : *found;
+}
+
+void read_federation(const Json& tree, const Partitions& known, FederationOptions& options) {
+  const Json& table = table_or_empty(tree, "federation");
+  declare(options).read(table, "federation", {"partition"});
+  if (const auto found = table.find("partition"); found != table.end()) {
+    options.partition = Partition::parse(*found, known);
+  }
+}
+
+// Data that comes split says itself how many clients there are and what each of them holds.
+void follow_split_data(const Json& tree, const DataSets& known, Experiment& experiment) {
+  if (experiment.data.name != kSplitData) {
+    return;
+  }
+  const Json& table = table_or_empty(tree, "federation");
+  if (table.contains("partition")) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("federation.partition: the data set {} says what each client holds",
+                            kSplitData),
+                "remove it, or read the images with another data.name to deal them out anew");
+  }
+  if (!table.contains("clients")) {
+    // A set that is not there is reported when it is loaded.
+    experiment.federation.clients = std::max<std::int64_t>(1, clients_in(experiment.data, known));
+  }
+}
+
+void read_noise(const Json& tree, const Registry& registry, std::vector<Noise>& blocks) {
+  const auto found = tree.find("noise");
+  if (found == tree.end()) {
+    return;
+  }
+  if (!found->is_array()) {
+    throw Error(ErrorKind::experiment, "noise: expected a list of tables",
+                "write [[noise]], with two brackets on each side");
+  }
+  for (std::size_t block = 0; block < found->size(); ++block) {
+    blocks.push_back(parse_noise((*found)[block], registry.label_noises, registry.distortions,
+                                 fmt::format("noise.{}", block)));
+  }
+}
+
+void check_optimizer(const Experiment& experiment, const Method& method) {
+  const std::string reason = method.needs_sgd();
+  if (experiment.train.optimizer != "sgd" && !reason.empty()) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("train.optimizer = \"{}\": {} needs \"sgd\": {}",
+                            experiment.train.optimizer, experiment.method, reason),
+                "set train.optimizer = \"sgd\", or choose another method");
+  }
+}
+
+void read_method(const Json& tree, const Registry& registry, Experiment& experiment) {
+  Json table = table_or_empty(tree, "method");
+  if (table.is_string()) {
+    table = Json{{"name", table}};
+  }
+  if (!table.is_object()) {
+    throw Error(ErrorKind::experiment, "method: expected a table with a name");
+  }
+  if (const auto name = table.find("name"); name != table.end()) {
+    if (!name->is_string()) {
+      throw Error(ErrorKind::experiment,
+                  fmt::format("method.name = {}: expected a text in quotes", name->dump()));
+    }
+    experiment.method = name->get<std::string>();
+  }
+  experiment.truth = registry.methods.find(experiment.method).truth;
+  const std::unique_ptr<Method> method = registry.make(experiment.method);
+  Params params;
+  method->declare(params);
+  params.read(table, "method", {"name"});
+  experiment.method_params = params.values();
+  check_optimizer(experiment, *method);
+  if (experiment.train.lr_schedule == "cosine") {
+    const Setting setting{.seed = experiment.seed,
+                          .rounds = experiment.rounds,
+                          .clients = experiment.federation.size(),
+                          .fraction = experiment.federation.fraction};
+    experiment.train.rounds = method->rounds(setting);
+  }
+  if (experiment.model.projection < 0) {
+    const bool brings_all = experiment.model.name == kTorchScript;  // its features are its own
+    experiment.model.projection = brings_all ? 0 : method->projection();
+  }
+}
+
+void check(const ModelOptions& model, const Networks& known) {
+  if (model.name != kTorchScript) {
+    known.find(model.name);
+  }
+  if (model.name == kTorchScript && model.path.empty()) {
+    throw Error(ErrorKind::experiment, "model.path = \"\": expected the network's TorchScript file",
+                "write it in Python with torch.jit.script(model).save(path)");
+  }
+  if (model.name != kTorchScript && !model.path.empty()) {
+    throw Error(
+        ErrorKind::experiment,
+        fmt::format("model.path = \"{}\": only the model {} has a file", model.path, kTorchScript),
+        fmt::format("set model.name = \"{}\", or use model.weights for weights to start from",
+                    kTorchScript));
+  }
+  if (model.name == kTorchScript && model.projection > 0) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("model.projection = {}: a {} model brings all its layers itself",
+                            model.projection, kTorchScript),
+                "write the projection into the module's features(x)");
+  }
+}
+
+void leave_out_defaults(Json& table, Params declared, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) {
+    if (table.at(key) == declared.find(key)->default_value()) {
+      table.erase(key);
+    }
+  }
+}
+
+// Where a relative path leads to something: from here, from where the experiment's file lies, or
+// from where data sets are looked for. A path that leads nowhere is meant from here.
+std::filesystem::path folder_of(const std::filesystem::path& path,
+                                const std::filesystem::path& beside_file) {
+  const std::filesystem::path here = std::filesystem::current_path();
+  std::vector<std::filesystem::path> places{here, beside_file};
+  for (const std::filesystem::path& folder : data_folders()) {
+    places.push_back(here / folder);  // an absolute one stays as it is
+  }
+  const auto found = std::ranges::find_if(places, [&](const std::filesystem::path& place) {
+    std::error_code ignored;
+    return std::filesystem::exists(place / path, ignored);
+  });
+  return found == places.end() ? here : *found;
+}
+
+// Paths inside an experiment are made absolute, so that they still hold when the run is resumed
+// from another folder. "~/..." is left to who opens it.
+void anchor_path(Json& table, const char* key, const std::filesystem::path& folder) {
+  const auto value = table.find(key);
+  if (value == table.end() || !value->is_string()) {
+    return;
+  }
+  const auto text = value->get<std::string>();
+  const std::filesystem::path path = text;
+  if (!text.empty() && !text.starts_with("~/") && path.is_relative()) {
+    const std::filesystem::path base = folder_of(path, folder);
+    const std::string whole = (base / path).lexically_normal().string();
+    if (!is_utf8(whole)) {
+      throw Error(ErrorKind::experiment,
+                  fmt::format("{} = \"{}\": the folder {} has a name that is not UTF-8", key, text,
+                              base.string()),
+                  "an experiment holds texts in UTF-8 only; rename the folder");
+    }
+    *value = whole;
+  }
+}
+
+// Calls `visit` with every table of the tree that may name files, and the key that does.
+void for_each_path(Json& tree, const std::function<void(Json&, const char*)>& visit) {
+  const std::initializer_list<std::pair<const char*, std::vector<const char*>>> places{
+      {"data", {"path", "list_test", "given_labels", "relabel", "test_path"}},
+      {"federation", {"absences"}},
+      {"validation", {"path"}},
+      {"public", {"path"}},
+      {"noise", {"file"}},
+      {"model", {"path", "weights"}}};
+  for (const auto& [name, keys] : places) {
+    const auto found = tree.find(name);
+    if (found == tree.end()) {
+      continue;
+    }
+    // [[noise]] is a list of tables, the others are tables.
+    const bool is_list = found->is_array();
+    for (std::size_t i = 0; i < (is_list ? found->size() : 1); ++i) {
+      Json& table = is_list ? (*found)[i] : *found;
+      for (const char* key : keys) {
+        if (table.is_object()) {
+          visit(table, key);
+        }
+      }
+    }
+  }
+}
+
+// The same settings under other names are the same.
+void replace_aliases(Json& tree) {
+  if (const auto federation = tree.find("federation");
+      federation != tree.end() && federation->contains("partition")) {
+    (*federation)["partition"] = without_alias((*federation)["partition"]);
+  }
+  const auto noise = tree.find("noise");
+  for (std::size_t i = 0; noise != tree.end() && noise->is_array() && i < noise->size(); ++i) {
+    (*noise)[i] = without_alias((*noise)[i], fmt::format("noise.{}", i));
+  }
+}
+
+[[noreturn]] void rethrow_with_file(const Error& error, const std::filesystem::path& file) {
+  throw Error(error.kind(), fmt::format("{}: {}", file.string(), error.what()), error.hint());
+}
+
+// Takes what `like` does not have out of `tree`.
+void keep_keys(const Json& like, Json& tree) {
+  if (tree.is_object() && like.is_object()) {
+    std::vector<std::string> missing;
+    for (auto& [key, value] : tree.items()) {
+      if (const auto known = like.find(key); known != like.end()) {
+        keep_keys(*known, value);
+      } else {
+        missing.push_back(key);
+      }
+    }
+    for (const std::string& key : missing) {
+      tree.erase(key);
+    }
+  } else if (tree.is_array() && like.is_array() && tree.size() == like.size()) {
+    for (std::size_t i = 0; i < tree.size(); ++i) {
+      keep_keys(like[i], tree[i]);
+    }
+  }
+}
+
+}  // namespace
+
+Params declare_top_level(Experiment& experiment) {
+  Params params;
+  params.add("name", experiment.name, "name of the experiment and of its run directory");
+  params.add("seed", experiment.seed, "seed of every random draw in the run");
+  params.add("rounds", experiment.rounds, "number of communication rounds").range(1, 1e9);
+  params
+      .add("eval_every", experiment.eval_every,
+           "rounds between evaluations on the test set; the last ten rounds are always evaluated")
+      .range(1, 1e9);
+  params.add("checkpoint_every", experiment.checkpoint_every, "rounds between checkpoints")
+      .range(1, 1e9);
+  params.add("local_accuracy", experiment.local_accuracy,
+             "keep every client's last model and measure it on the test set when the run ends");
+  return params;
+}
+
+Params declare(FederationOptions& options) {
+  Params params;
+  params.add("clients", options.clients, "number of clients").range(1, 10'000'000);
+  params.add("fraction", options.fraction, "share of the clients that take part in a round")
+      .above(0)
+      .range(0, 1);
+  params.add("centralised", options.centralised,
+             "bring the samples of all clients, with their noise, to one client: training without "
+             "a federation");
+  params
+      .add("dropout", options.dropout,
+           "probability that a client does not answer a task, drawn anew for every task")
+      .range(0, 0.99);
+  params.add("absences", options.absences,
+             "events.jsonl of a run: the clients that did not answer in it do not answer here");
+  return params;
+}
+
+Params declare(ModelOptions& options) {
+  Params params;
+  params.add("name", options.name, "name of the network, one of `winnow list models`");
+  params.add("path", options.path, "torchscript: file with the network");
+  params.add("weights", options.weights,
+             "safetensors file with the initial weights; empty: drawn from the seed");
+  params
+      .add("resize", options.resize,
+           "width and height that images are scaled to; 0: those of the model")
+      .range(0, 4096);
+  params
+      .add("projection", options.projection,
+           "width of a two-layer projection between the features and the head; 0: none, -1: as the "
+           "method wants")
+      .range(-1, 65536);
+  return params;
+}
+
+namespace {
+
+Experiment parse_tree(const Json& tree, const Registry& registry) {
+  Experiment experiment;
+  declare_top_level(experiment).read(tree, "", kTables);
+  experiment.rounds_given = tree.contains("rounds");
+  if (!is_plain_name(experiment.name)) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("name = {}: expected the name of a folder: 1 to 200 bytes, no '/', no "
+                            "control characters, no '.' at its beginning",
+                            Json(experiment.name).dump()),
+                "it names the run directory; --out puts it elsewhere");
+  }
+  read_data_options(table_or_empty(tree, "data"), registry.data_sets, experiment.data);
+  read_federation(tree, registry.partitions, experiment.federation);
+  follow_split_data(tree, registry.data_sets, experiment);
+  declare(experiment.validation).read(table_or_empty(tree, "validation"), "validation");
+  check(experiment.validation, registry.distortions);
+  declare(experiment.public_images).read(table_or_empty(tree, "public"), "public");
+  check(experiment.public_images, registry.data_sets);
+  read_noise(tree, registry, experiment.noise);
+  declare(experiment.model).read(table_or_empty(tree, "model"), "model");
+  check(experiment.model, registry.networks);
+  declare(experiment.train).read(table_or_empty(tree, "train"), "train");
+  check(experiment.train);
+  read_method(tree, registry, experiment);
+  return experiment;
+}
+
+}  // namespace
+
+Experiment parse_experiment(const Json& tree, const Registry& registry) {
+  try {
+    return parse_tree(tree, registry);
+  } catch (const UnknownKey& error) {
+    throw Error(error.kind(), error.what(), key_hint(error, tree, registry));
+  }
+}
+
+Json Experiment::resolved() const {
+  Experiment copy = *this;  // Params want targets they may write
+  Json tree = declare_top_level(copy).values();
+  tree["data"] = values(data);
+  tree["federation"] = declare(copy.federation).values();
+  if (data.name != kSplitData) {
+    tree["federation"]["partition"] = federation.partition.values();
+  }
+  tree["validation"] = declare(copy.validation).values();
+  tree["public"] = declare(copy.public_images).values();
+  if (!noise.empty()) {
+    tree["noise"] = Json::array();
+    for (const Noise& block : noise) {
+      tree["noise"].push_back(values(block));
+    }
+  }
+  tree["model"] = declare(copy.model).values();
+  tree["train"] = declare(copy.train).values();
+  tree["method"] = Json{{"name", method}};
+  tree["method"].update(method_params);
+  return tree;
+}
+
+std::string Experiment::hash() const {
+  return hash_of(resolved());
+}
+
+// These keys came later and are left out where they have their defaults: runs that were begun
+// before have digests without them.
+std::string Experiment::hash_of(const Json& given) const {
+  Json tree = resolved();
+  DataOptions data_defaults;
+  TrainOptions train_defaults;
+  leave_out_defaults(
+      tree["data"], declare(data_defaults),
+      {"class_names", "layout", "float_range", "relabel", "test_from", "test_share", "test_path"});
+  leave_out_defaults(
+      tree["train"], declare(train_defaults),
+      {"optimizer", "lr_schedule", "lr_step_size", "lr_min", "beta1", "beta2", "eps"});
+  if (!federation.centralised) {
+    tree["federation"].erase("centralised");
+  }
+  if (federation.dropout == 0.0) {
+    tree["federation"].erase("dropout");
+  }
+  if (federation.absences.empty()) {
+    tree["federation"].erase("absences");
+  }
+  if (!local_accuracy) {
+    tree.erase("local_accuracy");
+  }
+  keep_keys(given, tree);
+  return sha256_hex(tree.dump());
+}
+
+Override parse_override(const std::string& text) {
+  const std::size_t at = text.find('=');
+  if (at == std::string::npos || at == 0) {
+    throw Error(ErrorKind::usage, fmt::format("--set {}: expected key=value", text),
+                "for example --set train.lr=0.03");
+  }
+  if (!is_utf8(text)) {
+    throw Error(ErrorKind::usage, "--set: expected key=value in UTF-8");
+  }
+  return {std::string(trim(text.substr(0, at))), std::string(trim(text.substr(at + 1)))};
+}
+
+Json load_experiment_tree(const std::filesystem::path& file,
+                          const std::vector<Override>& overrides) {
+  Json tree = read_toml(file);
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  for (const Override& change : overrides) {
+    try {
+      set_by_path(tree, change.key, parse_toml_value(change.value));
+    } catch (const Error& error) {
+      throw Error(ErrorKind::usage, fmt::format("--set {}", error.what()), error.hint());
+    }
+  }
+  anchor_paths(tree, folder);
+  return tree;
+}
+
+void anchor_paths(Json& tree, const std::filesystem::path& folder) {
+  for_each_path(tree, [&](Json& table, const char* key) { anchor_path(table, key, folder); });
+}
+
+std::string cell_hash(Json tree) {
+  for (const char* key : {"name", "seed", "checkpoint_every"}) {
+    tree.erase(key);
+  }
+  replace_aliases(tree);
+  for_each_path(tree, [](Json& table, const char* key) {
+    if (const auto value = table.find(key); value != table.end() && value->is_string()) {
+      *value = std::filesystem::path(value->get<std::string>()).filename().string();
+    }
+  });
+  // The order of keys says nothing: this kind of JSON sorts them.
+  return sha256_hex(nlohmann::json::parse(tree.dump()).dump()).substr(0, 16);
+}
+
+Experiment load_experiment(const std::filesystem::path& file,
+                           const std::vector<Override>& overrides, const Registry& registry) {
+  const Json tree = load_experiment_tree(file, overrides);
+  for (const auto& [key, part] : {std::pair{"grid", "[grid]"},
+                                  {"row", "[[row]]"},
+                                  {"column", "[[column]]"},
+                                  {"methods", "list of methods"}}) {
+    if (tree.contains(key)) {
+      throw Error(ErrorKind::experiment,
+                  fmt::format("{} has a {}: it is a sweep", file.string(), part),
+                  fmt::format("run it with: winnow sweep {}", file.string()));
+    }
+  }
+  try {
+    return parse_experiment(tree, registry);
+  } catch (const Error& error) {
+    rethrow_with_file(error, file);
+  }
+}
+
+std::unique_ptr<Method> make_method(const Experiment& experiment, const Registry& registry,
+                                    const Setting& setting) {
+  std::unique_ptr<Method> method = registry.make(experiment.method);
+  Params params;
+  method->declare(params);
+  params.read(experiment.method_params, "method");
+  method->check(setting);
+  return method;
+}
+
+}  // namespace winnow

@@ -1,0 +1,19 @@
+// FedAvg (spec: baselines 1): uniform selection, plain local training, average weighted by samples.
+#pragma once
+
+#include "winnow/method/base_method.h"
+
+namespace winnow {
+
+class FedAvg : public BaseMethod {
+ public:
+  void declare(Params& params) override;
+  void add(Round& round, const Upload& upload) override;
+
+ private:
+  Weighting weighting_ = Weighting::samples;
+};
+
+MethodInfo fedavg_info();
+
+}  // namespace winnow

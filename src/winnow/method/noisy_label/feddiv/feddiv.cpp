@@ -1,0 +1,171 @@
+#include "winnow/method/noisy_label/feddiv/feddiv.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "winnow/base/error.h"
+#include "winnow/federation/aggregation.h"
+#include "winnow/method/base_method.h"
+#include "winnow/method/noisy_label/feddiv/client.h"
+#include "winnow/method/system/fedcorr/arithmetic.h"
+
+namespace winnow {
+namespace {
+
+constexpr const char* kFilters = "filters";
+constexpr const char* kNoisyWeight = "noisy_weight";
+constexpr std::int64_t kFilterValues = 6;
+
+// The warm-up visits clients as stage 1 of FedCorr does.
+fedcorr::Schedule schedule_of(const feddiv::Options& options, std::int64_t clients) {
+  fedcorr::Options visits;
+  visits.iterations = options.warmup;
+  visits.stage1_fraction = options.warmup_fraction;
+  visits.finetune_rounds = 0;
+  visits.usual_rounds = options.usual_rounds;
+  return {visits, clients};
+}
+
+}  // namespace
+
+void FedDiv::check(const Setting& /*setting*/) const {
+  if (options_.warmup == 0 && options_.usual_rounds == 0) {
+    throw Error(ErrorKind::experiment, "method.warmup and method.usual_rounds are both 0",
+                "expected at least one round");
+  }
+}
+
+std::int64_t FedDiv::rounds(const Setting& setting) const {
+  return schedule_of(options_, setting.clients).rounds();
+}
+
+std::string FedDiv::schedule(const Setting& setting) const {
+  return fmt::format("warmup {} x {} turns + usual_rounds {}", options_.warmup,
+                     schedule_of(options_, setting.clients).turns(), options_.usual_rounds);
+}
+
+std::unique_ptr<ClientSide> FedDiv::client_side() const {
+  return std::make_unique<feddiv::Client>(options_);
+}
+
+std::vector<Exchange> FedDiv::exchanges(const Setting& /*setting*/) const {
+  return {
+      {"warm_up",
+       {field::round(), field::global_model()},
+       "warm_up_done",
+       {field::trained_model(), field::samples()}},
+      {"train",
+       {field::round(), field::global_model(),
+        field::numbers("filter", "the mixture of losses of all clients; none at first",
+                       Length::up_to(kFilterValues, "6"))},
+       "train_done",
+       {field::trained_model(), field::samples(),
+        field::numbers("filter",
+                       "means, variances and weights of its clean and its noisy samples' losses; "
+                       "none with filter = \"local\"",
+                       Length::up_to(kFilterValues, "6"))}}};
+}
+
+void FedDiv::warm_up(std::int64_t number, Server& server) {
+  server.notes["stage"] = "warm-up";
+  const fedcorr::Schedule schedule = schedule_of(options_, server.setting.clients);
+  std::vector<std::int64_t> turn =
+      schedule.turn_clients(schedule.step(number), server.setting.seed);
+  std::erase_if(turn, [&](std::int64_t client) { return server.fleet.samples(client) == 0; });
+  std::ranges::sort(turn);
+  Round round(number, server, turn);
+  if (turn.empty()) {
+    round.note_clients();
+    round.note_standstill();
+    return;
+  }
+  fedavg_.play_round(round, std::ssize(turn), "warm_up");
+}
+
+void FedDiv::play(std::int64_t number, Server& server) {
+  if (schedule_of(options_, server.setting.clients).step(number).stage == 1) {
+    warm_up(number, server);
+    return;
+  }
+  Round round(number, server);
+  round.chosen = round.draw();
+  round.notes["stage"] = "filter";
+  std::vector<double> filter;
+  if (!filters_.empty()) {
+    const feddiv::Filter mean = feddiv::mean_filter(filters_, options_.literal_code);
+    round.notes[kNoisyWeight] = mean.weights[1];
+    filter = feddiv::values_of(mean);
+  }
+  Message task = round.task("train").set("filter", filter);
+  WeightedMean mean;
+  std::map<std::int64_t, feddiv::Contribution> fresh;
+  round.ask(
+      round.chosen, [&](std::int64_t) { return task; }, exchanges(round.setting),
+      [&](std::int64_t client, const Message& reply) {
+        const auto own = feddiv::filter_of(reply.get<std::vector<double>>("filter"));
+        if (own.has_value() != (options_.filter == "federated")) {
+          round.reject(client);
+          return;
+        }
+        const auto samples = static_cast<double>(reply.get<std::uint32_t>("samples"));
+        mean.add(reply.get<State>("model"), samples);
+        if (own) {
+          fresh[client] = {*own, samples};
+        }
+      });
+  if (!round.note_replies()) {
+    return;
+  }
+  for (const auto& [client, own] : fresh) {
+    filters_[client] = own;
+  }
+  round.global = mean.finish();
+}
+
+Findings FedDiv::findings() const {
+  std::map<std::int64_t, double> weights;
+  for (const auto& [client, own] : filters_) {
+    weights[client] = own.filter.weights[1];
+  }
+  return {.scores = {{kNoisyWeight, weights}}};
+}
+
+void FedDiv::save(Archive& archive) const {
+  std::map<std::int64_t, Json> saved;
+  for (const auto& [client, own] : filters_) {
+    saved[client] = {{"filter", feddiv::values_of(own.filter)}, {"samples", own.samples}};
+  }
+  archive.values[kFilters] = save_by_client(saved);
+}
+
+void FedDiv::load(const Archive& archive) {
+  filters_ = read_by_client(archive.find(kFilters), archive.bounds, [](const CheckedJson& entry) {
+    std::vector<double> values;
+    for (const CheckedJson& value : entry.at("filter").elements()) {
+      values.push_back(value.number());
+    }
+    const auto filter = feddiv::filter_of(values);
+    if (!filter) {
+      throw Error(ErrorKind::run, fmt::format("{}: expected a mixture", entry.name()));
+    }
+    return feddiv::Contribution{*filter, entry.at("samples").number(1, 1e15)};
+  });
+}
+
+MethodInfo feddiv_info() {
+  return {.name = "feddiv",
+          .group = "noisy-label",
+          .summary = "clients share a filter of losses and relabel what agrees",
+          .make = [] { return std::make_unique<FedDiv>(); },
+          .smoke = Json::object({{"method.warmup", 1},
+                                 {"method.warmup_fraction", 0.5},
+                                 {"method.usual_rounds", 4},
+                                 {"method.wait", 1},
+                                 {"method.zeta", 0.1},
+                                 {"method.relabel_above", 0.0},
+                                 {"method.clean_below", 0.0}})};
+}
+
+}  // namespace winnow

@@ -1,0 +1,67 @@
+#include "winnow/method/noisy_label/fednoro/fednoro.h"
+
+#include <utility>
+
+#include "winnow/method/noisy_label/fednoro/arithmetic.h"
+#include "winnow/method/noisy_label/fednoro/client.h"
+
+namespace winnow {
+
+void FedNoRo::declare(Params& params) {
+  params
+      .add("warmup", warmup_,
+           "rounds of the first stage, in which all clients train with adjusted logits")
+      .at_least(1)
+      .source("released code");
+  params
+      .add("a", a_,
+           "weight of the global model's word for noisy clients once the ramp ends; 0: labels only")
+      .range(0, 1)
+      .source("released code");
+  params.add("ramp_begin", ramp_begin_, "round at which that weight begins to rise")
+      .at_least(0)
+      .source("released code");
+  params.add("ramp_end", ramp_end_, "round from which that weight is a")
+      .at_least(0)
+      .source("released code, for 100 rounds");
+  params.add("temperature", temperature_, "temperature of what the global model says")
+      .above(0)
+      .source("released code");
+  params
+      .add("distance_weights", distance_weights_,
+           "let models of noisy clients count for less the farther they are from those of clean "
+           "ones; "
+           "false: weigh by samples alone")
+      .source("paper");
+}
+
+std::unique_ptr<ClientSide> FedNoRo::client_side() const {
+  return std::make_unique<fednoro::DistillingClient>(temperature_);
+}
+
+std::vector<FieldRule> FedNoRo::noisy_asks() const {
+  return {
+      field::number("weight", "the weight of the global model's word in this round").between(0, 1)};
+}
+
+void FedNoRo::fill_noisy(Message& task, std::int64_t round, Json& notes) const {
+  const double weight = fednoro::distillation_weight(a_, round, ramp_begin_, ramp_end_);
+  notes["distillation"] = weight;
+  task.set("weight", weight);
+}
+
+State FedNoRo::fuse(HeldModels held, const std::set<std::int64_t>& noisy) const {
+  return fednoro::by_distance(held, distance_weights_ ? noisy : std::set<std::int64_t>());
+}
+
+MethodInfo fednoro_info() {
+  return {
+      .name = "fednoro",
+      .group = "noisy-label",
+      .summary = "finds noisy clients by class-wise losses, distils at them",
+      .make = [] { return std::make_unique<FedNoRo>(); },
+      .smoke = Json::object(
+          {{"rounds", 5}, {"method.warmup", 2}, {"method.ramp_begin", 2}, {"method.ramp_end", 4}})};
+}
+
+}  // namespace winnow

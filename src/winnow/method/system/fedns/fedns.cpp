@@ -1,0 +1,423 @@
+#include "winnow/method/system/fedns/fedns.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "winnow/base/error.h"
+#include "winnow/base/text.h"
+#include "winnow/federation/selection.h"
+#include "winnow/method/system/fedns/client.h"
+
+namespace winnow {
+namespace {
+
+// With fewer scores an open table says nothing yet (spec: input-noise 1.5).
+constexpr std::size_t kFewestScores = 4;
+
+// global + scale * (next - global), in the parameters only: running statistics and counters are no
+// step, and a scale above 1 could make a variance negative. With scale 1 nothing is recomputed.
+State scaled_step(const State& global, State next, double scale) {
+  if (scale == 1.0) {
+    return next;
+  }
+  State result = next.clone();
+  const at::Tensor start = global.parameters().to(next.flat.options().dtype(at::kDouble));
+  result.parameters().copy_(start + (next.parameters() - start) * scale);
+  return result;
+}
+
+}  // namespace
+
+void FedNS::declare(Params& params) {
+  params.add("base", base_, "base method that trains and aggregates")
+      .source("the paper's table II; FedNova is its headline");
+  params.add("alpha", options_.alpha, "factor on the weight of a clean client")
+      .above(0)
+      .source("paper; the code has 1.5 or 1.2 for other bases");
+  params
+      .add("beta", options_.beta, "factor on the weight of a noisy client; 0 leaves the client out")
+      .at_least(0)
+      .source("paper; the code has 0.1 for other bases");
+  params.add("use_counts", options_.use_counts, "also weight clients by their number of samples")
+      .source("paper; false is the code");
+  params
+      .add("renormalise", options_.renormalise,
+           "rescale the weights to sum to 1; false: the update of the parameters is scaled by the "
+           "mean factor")
+      .source("the code; false is the paper's equation 6");
+  params
+      .add("trim_literal", options_.trim_literal,
+           "with the base trimmed_mean: average all models, weighted by the factors, without "
+           "trimming")
+      .source("spec: input-noise 1.4; true is the code");
+  params
+      .add("first_round_fraction", options_.first_round_fraction,
+           "share of the clients that take part in the first round")
+      .range(0, 1)
+      .source("paper");
+  if (flags_ == fedns::Flags::scores) {
+    declare_score(params);
+  }
+}
+
+void FedNS::declare_score(Params& params) {
+  params.add("score_batch", options_.score.batch, "batch size of the gradients that score a client")
+      .at_least(1)
+      .source("code");
+  params
+      .add("score_norm", options_.score.norm,
+           "norm of the gradients that score a client: 1 or 2 (L1 or L2)")
+      .range(1, 2)
+      .source("paper");
+  params
+      .add("score_loss", options_.score.loss,
+           {{"uniform", fedns::ScoreTarget::uniform}, {"label", fedns::ScoreTarget::label}},
+           "target of the loss whose gradients score a client: all classes alike (uniform), or the "
+           "given label")
+      .source("the code; label is the paper's equation");
+  params
+      .add("score_temperature", options_.score.temperature,
+           "temperature of the softmax in the loss whose gradients score a client")
+      .above(0)
+      .source("code");
+  params
+      .add("score_stat", options_.score.statistic,
+           {{"mean", fedns::Statistic::mean},
+            {"var", fedns::Statistic::var},
+            {"median", fedns::Statistic::median}},
+           "statistic of a client's gradient norms that becomes its score")
+      .source("the code; var is the paper's text, median ours");
+  params
+      .add("score_bn", options_.score.batch_norm,
+           {{"train_restore", fedns::ScoreNorm::train_restore},
+            {"train_update", fedns::ScoreNorm::train_update},
+            {"eval", fedns::ScoreNorm::eval}},
+           "batch normalisation while a client is scored: batch statistics, after which the "
+           "running statistics are restored (train_restore) or kept (train_update), or the running "
+           "statistics (eval)")
+      .source("spec: input-noise 1.2; train_update is the code");
+  params
+      .add("score_layer", options_.score.layer,
+           "weight tensor whose gradients score a client; empty: the weight of the head")
+      .source("paper");
+  params
+      .add("refresh", options_.refresh,
+           "let all participants score again as long as scores are missing")
+      .source("spec: input-noise 1.5");
+  params
+      .add("debug_density", options_.debug_density,
+           "send every gradient norm and write it to the events, for the density picture")
+      .source("the code sends them");
+  params
+      .add("norms_every", options_.norms_every,
+           "rounds between measurements of the norms for pictures alone; 0: scoring rounds only")
+      .at_least(0)
+      .source("the paper's figure 4 is of norms during training");
+}
+
+void FedNS::check_base(const Setting& setting) const {
+  if (!base_->weighs()) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("method.base = \"{}\": FedNS weights clients, but {} weights all "
+                            "models equally",
+                            base_.name(), base_.name()),
+                "choose a base that averages, such as fedavg, fednova or trimmed_mean");
+  }
+  if (options_.trim_literal && base_.name() != "trimmed_mean") {
+    throw Error(ErrorKind::experiment,
+                fmt::format("method.trim_literal = true: expected base = \"trimmed_mean\", not {}",
+                            base_.name()),
+                "leave trim_literal out");
+  }
+  if (options_.trim_literal) {
+    return;  // the base's rule is never used
+  }
+  base_->check(setting);
+  base_->check_models({.models = participants(options_.first_round_fraction, setting.clients),
+                       .said = fmt::format("method.first_round_fraction = {} of {} clients",
+                                           options_.first_round_fraction, setting.clients),
+                       .who = fmt::format("base {}", base_.name()),
+                       .cure = "change method.first_round_fraction"});
+}
+
+void FedNS::check(const Setting& setting) const {
+  check_base(setting);
+  if (options_.score.layer.empty() || setting.layout == nullptr) {
+    return;
+  }
+  const Slot* slot = setting.layout->find(options_.score.layer);
+  if (slot == nullptr || slot->kind != SlotKind::parameter) {
+    std::vector<std::string> known;
+    for (const Slot& each : setting.layout->slots()) {
+      if (each.kind == SlotKind::parameter) {
+        known.push_back(each.name);
+      }
+    }
+    throw Error(
+        ErrorKind::experiment,
+        fmt::format("method.score_layer = \"{}\": the network has no parameter of that name",
+                    options_.score.layer),
+        suggestion(options_.score.layer, known));
+  }
+}
+
+std::unique_ptr<ClientSide> FedNS::client_side() const {
+  return std::make_unique<fedns::Client>(base_->client_side(), options_.score,
+                                         options_.debug_density);
+}
+
+std::vector<Exchange> FedNS::exchanges(const Setting& setting) const {
+  std::vector<Exchange> exchanges = base_->exchanges(setting);
+  if (flags_ == fedns::Flags::truth) {
+    return exchanges;
+  }
+  Exchange scored = exchange_of("train", exchanges);
+  scored.task = "train_score";
+  scored.reply = "train_score_done";
+  scored.answers.push_back(
+      field::number("score", "a statistic of its gradient norms, by which noisy samples show")
+          .finite_or_not());
+  if (options_.debug_density) {
+    scored.answers.push_back(
+        field::numbers("norms", "the norm of every gradient", Length::up_to_samples())
+            .finite_or_not());
+  }
+  if (options_.norms_every > 0) {
+    Exchange measured = scored;
+    measured.task = "train_measure";
+    measured.reply = "train_measure_done";
+    exchanges.push_back(std::move(measured));
+  }
+  exchanges.push_back(std::move(scored));
+  return exchanges;
+}
+
+std::set<std::int64_t> FedNS::scorers(const std::vector<std::int64_t>& chosen) const {
+  std::set<std::int64_t> scorers;
+  if (flags_ == fedns::Flags::truth) {
+    return scorers;
+  }
+  std::ranges::copy_if(chosen, std::inserter(scorers, scorers.end()), [this](std::int64_t client) {
+    if (!open_) {
+      return missed_.contains(client);
+    }
+    return options_.refresh || !(scores_.contains(client) || too_small_.contains(client));
+  });
+  return scorers;
+}
+
+void FedNS::play(std::int64_t number, Server& server) {
+  Round round(number, server);
+  round.chosen = base_->select(
+      round, number == 0 ? participants(options_.first_round_fraction, std::ssize(round.pool))
+                         : round.share());
+  if (flags_ == fedns::Flags::truth) {
+    noisy_ = {round.setting.noisy_clients.begin(), round.setting.noisy_clients.end()};
+  }
+  const std::set<std::int64_t> scoring = scorers(round.chosen);
+  const bool measuring = options_.norms_every > 0 && number % options_.norms_every == 0;
+  const std::string otherwise = measuring ? "train_measure" : "train";
+  const auto kind_of = [&](std::int64_t client) {
+    return scoring.contains(client) ? std::string("train_score") : otherwise;
+  };
+  if (measuring) {
+    series_.emplace_back();
+  }
+  begin(round);
+  std::vector<Upload> held;
+  const auto take = [&](Upload upload) {
+    note_norms(upload, measuring, round.notes);
+    if (scoring.empty()) {
+      add(round, std::move(upload));
+      return;
+    }
+    if (scoring.contains(upload.client)) {
+      note_score(upload, round.notes);
+    }
+    held.push_back(std::move(upload));
+  };
+  ask_to_train(*base_, round, KindOf(kind_of), take);
+  for (const Absence& absence : round.absent) {
+    if (scoring.contains(absence.client) && !scores_.contains(absence.client)) {
+      missed_.insert(absence.client);
+    }
+  }
+  if (flags_ == fedns::Flags::scores) {
+    round.notes["scoring"] = !scoring.empty();
+  }
+  if (!scoring.empty()) {
+    update_flags(round);
+  }
+  for (Upload& upload : held) {
+    add(round, std::move(upload));
+  }
+  if (!round.stands_still(can_finish())) {
+    round.global = finish(round);
+  }
+}
+
+bool FedNS::can_finish() const {
+  if (samples_ == 0.0) {
+    return false;
+  }
+  // Without any weight finish() leaves the model as it is.
+  return !(weight_ > 0.0) || options_.trim_literal || base_->can_finish();
+}
+
+void FedNS::note_norms(const Upload& upload, bool measuring, Json& notes) {
+  if (!upload.reply.has("score")) {
+    return;
+  }
+  if (options_.debug_density) {
+    notes["norms"].push_back(
+        {{"client", upload.client}, {"norms", upload.reply.get<std::vector<double>>("norms")}});
+  }
+  const double score = upload.reply.get<double>("score");
+  if (measuring && std::isfinite(score)) {
+    series_.back()[upload.client] = score;
+  }
+}
+
+void FedNS::note_score(const Upload& upload, Json& notes) {
+  missed_.erase(upload.client);
+  // One norm has no variance. A score of 0 would be the lowest of all, which is noisy.
+  if (options_.score.statistic == fedns::Statistic::var &&
+      upload.samples <= static_cast<double>(options_.score.batch)) {
+    too_small_.insert(upload.client);
+    notes["too_small"].push_back(upload.client);
+    return;
+  }
+  const double score = upload.reply.get<double>("score");
+  scores_[upload.client] = std::isfinite(score) ? std::optional(score) : std::nullopt;
+}
+
+void FedNS::update_flags(const Round& round) {
+  Json& notes = round.notes;
+  open_ = !std::ranges::all_of(round.pool, [this](std::int64_t client) {
+    return scores_.contains(client) || too_small_.contains(client) || missed_.contains(client);
+  });
+  if ((open_ || !missed_.empty()) && scores_.size() < kFewestScores) {
+    notes["warning"] = fmt::format("{} scores so far: all clients count as clean", scores_.size());
+    return;
+  }
+  fedns::Sifting sifting = fedns::sift(scores_);
+  noisy_ = std::move(sifting.noisy);
+  sifted_ = true;
+  notes["clean"] = scores_.size() + too_small_.size() - noisy_.size();
+  notes["noisy"] = noisy_.size();
+  if (sifting.gap) {
+    notes["gap"] = *sifting.gap;
+  } else {
+    notes["warning"] = "the scores do not tell clients apart: all with a finite score are clean";
+  }
+}
+
+void FedNS::begin(Round& round) {
+  base_->begin(round);
+  literal_mean_ = {};
+  samples_ = 0.0;
+  weight_ = 0.0;
+}
+
+void FedNS::add(Round& round, Upload upload) {
+  const double factor = noisy_.contains(upload.client) ? options_.beta : options_.alpha;
+  // Divided by the larger one, alpha = beta is a factor of exactly 1: the base, bit for bit.
+  upload.factor = factor / std::max(options_.alpha, options_.beta);
+  if (!options_.use_counts) {
+    upload.samples = 1.0;
+  }
+  samples_ += upload.samples;
+  weight_ += upload.samples * factor;
+  if (options_.trim_literal) {
+    literal_mean_.add(upload.model(), upload.factor);
+  } else {
+    base_->add(round, upload);
+  }
+}
+
+State FedNS::finish(Round& round) {
+  if (!(weight_ > 0.0)) {
+    round.notes["warning"] = "all participants are noisy and beta is 0: the model stays as it is";
+    return round.global;
+  }
+  State next = options_.trim_literal ? literal_mean_.finish() : base_->finish(round);
+  return options_.renormalise ? next
+                              : scaled_step(round.global, std::move(next), weight_ / samples_);
+}
+
+Findings FedNS::findings() const {
+  Findings findings;
+  if (sifted_) {
+    findings.flagged.emplace(noisy_.begin(), noisy_.end());
+  }
+  for (const auto& [client, score] : scores_) {
+    if (score) {
+      findings.scores["gradient_norm"][client] = *score;
+    }
+  }
+  return findings;
+}
+
+Details FedNS::details() const {
+  Details details;
+  if (!series_.empty()) {
+    details.series["gradient_norm"] = series_;
+  }
+  return details;
+}
+
+void FedNS::save(Archive& archive) const {
+  base_.save(archive);
+  archive.put_by_client("scores", scores_);
+  archive.values["too_small"] = too_small_;
+  archive.values["noisy"] = noisy_;
+  archive.put_clients("missed", missed_);
+  archive.values["open"] = open_;
+  archive.values["sifted"] = sifted_;
+  if (options_.norms_every > 0) {
+    archive.values["series"] = Json::array();
+    for (const auto& scores : series_) {
+      archive.values["series"].push_back(save_by_client(scores));
+    }
+  }
+}
+
+void FedNS::load(const Archive& archive) {
+  base_.load(archive);
+  scores_ = archive.known_numbers("scores");
+  too_small_ = archive.clients("too_small");
+  missed_ = archive.clients("missed");
+  noisy_ = archive.clients("noisy");
+  open_ = archive.truth("open", true);
+  sifted_ = archive.truth("sifted", false);
+  series_.clear();
+  if (const auto series = archive.find("series")) {
+    for (const CheckedJson& scores : series->elements()) {
+      series_.push_back(read_numbers(scores, archive.bounds));
+    }
+  }
+}
+
+MethodInfo fedns_info() {
+  return {.name = "fedns",
+          .group = "system",
+          .summary = "finds noisy clients by gradient norms, weights them less",
+          .make = [] { return std::make_unique<FedNS>(); },
+          .smoke = Json::object({{"rounds", 5}, {"method.first_round_fraction", 0.4}})};
+}
+
+MethodInfo fedns_oracle_flags_info() {
+  return {.name = "fedns_oracle_flags",
+          .group = "oracle",
+          .summary = "uses ground truth: FedNS that knows the noisy clients",
+          .make = [] { return std::make_unique<FedNS>(fedns::Flags::truth); },
+          .truth = Truth::clients};
+}
+
+}  // namespace winnow

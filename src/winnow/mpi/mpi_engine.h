@@ -1,0 +1,74 @@
+// The engine of rank 0: a fleet whose members are spread over all ranks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "winnow/engine/engine.h"
+#include "winnow/mpi/desk.h"
+#include "winnow/mpi/leader.h"
+#include "winnow/mpi/mpi_examiner.h"
+#include "winnow/run/workplace.h"
+
+namespace winnow {
+
+// Replies are folded here in the order that the orders have, whoever made them: so every bit is
+// what one process would have made. A client that remembers something is served by the rank that
+// holds its memory, any other by the one with the least to do.
+class MpiEngine final : public Engine {
+ public:
+  // All ranks have made the same world, with so many lanes each. Both must outlive it.
+  MpiEngine(Leader& leader, Workplace& place, std::vector<std::int64_t> lanes,
+            const std::atomic<bool>* stop);
+  // Has the ranks forget the world.
+  ~MpiEngine() override;
+
+  Examiner& examiner() { return examiner_; }
+
+  std::int64_t size() const override { return place_.members().size(); }
+  std::int64_t samples(std::int64_t client) const override {
+    return place_.members().samples(client);
+  }
+  // Nobody is ever absent: a rank that does not answer ends the job.
+  std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override;
+  const Traffic& traffic() const override { return traffic_; }
+
+  Workforce workforce() const override;
+  const TrainingLoss& training_loss() const override { return loss_; }
+  std::vector<std::int64_t> commit() override;
+  void rollback() override;
+  const Traces& traces() const override { return traces_; }
+  ModelsByClient own_models() const override;
+  std::map<std::int64_t, std::string> own_hashes() const override;
+  std::map<std::int64_t, ClientMemory> memories() const override {
+    return place_.members().memories();
+  }
+  std::vector<MemoryPart> save_parts(const std::filesystem::path& folder,
+                                     std::int64_t round) override;
+  void restore(std::map<std::int64_t, ClientMemory> memories) override;
+  void restore(const Traffic& traffic) override { traffic_ = traffic; }
+
+ private:
+  class Ask;
+
+  // Which rank gets each of these clients, given in the order of folding.
+  std::vector<int> deal(const std::vector<std::int64_t>& clients) const;
+
+  Leader& leader_;
+  Workplace& place_;
+  std::vector<std::int64_t> lanes_;
+  const std::atomic<bool>* stop_;
+  MpiExaminer examiner_;
+  std::map<std::int64_t, int> holders_;  // of clients that remember something, or did
+  std::uint64_t asks_ = 0;
+  Traffic traffic_;
+  TrainingLoss loss_;  // since the last commit
+  Traces traces_;
+};
+
+}  // namespace winnow

@@ -1,0 +1,58 @@
+// What `winnow join` and `winnow swarm` do: take part in a federation as one member or as many.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "winnow/experiment/registry.h"
+#include "winnow/net/join/consent.h"
+#include "winnow/net/pki/credentials.h"
+#include "winnow/run/workplace.h"
+
+namespace winnow::member {
+
+struct ServerAddress {
+  std::string host;
+  std::uint16_t port = 0;
+};
+// "HOST:PORT", "[::1]:8790". Throws Error(kind usage).
+ServerAddress parse_address(const std::string& text);
+
+// Somebody who is to take part.
+struct Recruit {
+  std::string name;
+  Credentials credentials;
+  std::filesystem::path data;
+  std::filesystem::path state;  // a folder of its own
+};
+
+struct PartOptions {
+  ServerAddress server;
+  std::string agree;                                      // as Consent::given
+  std::function<bool(const std::string& text)> ask = {};  // as Consent::ask
+  std::function<void(const std::string& line)> say = {};  // for a person; from any thread
+  Runtime runtime;
+  const std::atomic<bool>* stop = nullptr;
+};
+
+struct Outcome {
+  std::size_t finished = 0;
+  std::size_t failed = 0;
+  std::int64_t answered = 0;  // tasks
+  std::string model_hash;
+  bool interrupted = false;
+};
+
+// Returns when the federation is finished, when `stop` is set, or when everybody has failed. Throws
+// Error where nobody can begin, and what a single member failed with.
+Outcome take_part(std::vector<Recruit> recruits, const Registry& registry,
+                  const PartOptions& options);
+
+// Tells the server that the member takes part no longer.
+void leave_federation(const Recruit& recruit, const PartOptions& options);
+
+}  // namespace winnow::member

@@ -1,0 +1,10 @@
+// What this room adds to the command line.
+#pragma once
+
+#include "winnow/cli/command.h"
+
+namespace winnow {
+
+void add_serve_command(CLI::App& app, Program& program);
+
+}  // namespace winnow

@@ -1,0 +1,258 @@
+#include "winnow/audit/audit.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "run/small_run.h"
+#include "testing/errors.h"
+#include "winnow/audit/output.h"
+#include "winnow/audit/run_evidence.h"
+#include "winnow/experiment/relabel.h"
+#include "winnow/run/runner.h"
+
+namespace winnow::audit_test {
+
+using ::testing::HasSubstr;
+
+// Easy patterns, a fifth of the labels of two of six clients wrong.
+Experiment easy(const std::string& noise) {
+  const Json tree = parse_toml(R"(
+name = "audit"
+rounds = 10
+[data]
+name = "synthetic"
+samples = 720
+test_samples = 10
+classes = 4
+size = 16
+difficulty = 0.1
+[federation]
+clients = 6
+fraction = 1.0
+[model]
+name = "lenet5"
+[train]
+epochs = 5
+batch_size = 16
+lr = 0.05
+label_smoothing = 0.1
+)" + noise,
+                               "easy");
+  return parse_experiment(tree, builtin_registry());
+}
+
+const char* const kWrongLabels = R"(
+[[noise]]
+name = "symmetric"
+rate = 0.4
+clients = [1, 4]
+)";
+
+Audit audit_of(const Experiment& experiment, const World& world, AuditOptions options = {}) {
+  options.judge.folds = 3;
+  return audit_world(experiment, world, options, builtin_registry(), {.lanes = 1, .device = "cpu"},
+                     nullptr, [](std::int64_t, std::int64_t, double) {});
+}
+
+TEST(Audit, FindsWrongLabelsOfClientsThatNoModelSaw) {
+  const Experiment experiment = easy(kWrongLabels);
+  const World world = make_world(experiment, builtin_registry());
+  const Audit audit = audit_of(experiment, world, {.plant = 0.0});
+  ASSERT_TRUE(audit.quality.labels);
+  EXPECT_GE(audit.quality.labels->recall.value_or(0), 0.85);
+  EXPECT_GE(audit.quality.labels->precision.value_or(0), 0.8);
+  EXPECT_NEAR(audit.findings.noise_rate, *audit.quality.true_noise_rate, 0.05);
+  for (const std::size_t noisy : {1, 4}) {
+    EXPECT_NEAR(audit.findings.clients[noisy].kind.rate, 0.4, 0.12);
+    EXPECT_NE(audit.findings.clients[noisy].kind.kind, NoiseKind::none);
+  }
+  for (const std::size_t clean : {0, 2, 3, 5}) {
+    EXPECT_EQ(audit.findings.clients[clean].kind.kind, NoiseKind::none);
+  }
+  double sum = 0.0;
+  for (const double p : audit.findings.clients[1].probabilities) {
+    sum += p;
+  }
+  EXPECT_NEAR(sum, 1.0, 1e-9);
+}
+
+TEST(Audit, TheSameSeedGivesTheSameFiles) {
+  const Experiment experiment = easy(kWrongLabels);
+  const World world = make_world(experiment, builtin_registry());
+  const Audit one = audit_of(experiment, world);
+  const Audit other = audit_of(experiment, world);
+  EXPECT_EQ(samples_csv(one, world), samples_csv(other, world));
+  EXPECT_EQ(clients_csv(one, world), clients_csv(other, world));
+  EXPECT_EQ(audit_json(one, world, experiment, {}).dump(),
+            audit_json(other, world, experiment, {}).dump());
+}
+
+TEST(Audit, PlantedErrorsAreFoundAndTakenOut) {
+  const Experiment experiment = easy("");
+  const World world = make_world(experiment, builtin_registry());
+  const at::Tensor before = world.data.train.images.clone();
+  const Audit audit = audit_of(experiment, world, {.plant = 0.05});
+  EXPECT_EQ(audit.quality.planted_labels, 36);
+  EXPECT_EQ(audit.quality.planted_images, 36);
+  EXPECT_EQ(audit.held.size(), 720U - 72U);
+  EXPECT_GE(audit.quality.planted_label_recall.value_or(0), 0.85);
+  EXPECT_TRUE(at::equal(world.data.train.images, before)) << "only a copy is changed";
+  for (const HeldSample& sample : audit.held) {
+    EXPECT_EQ(sample.given, world.data.train.labels[static_cast<std::size_t>(sample.sample)]);
+  }
+}
+
+TEST(Audit, OneOwnersSamplesAreJudgedByModelsThatDidNotSeeThem) {
+  Experiment experiment = easy("");
+  experiment.federation.clients = 1;
+  const World world = make_world(experiment, builtin_registry());
+  const Audit audit = audit_of(experiment, world, {.judge = {.in_sample = true}, .plant = 0.0});
+  EXPECT_FALSE(audit.over_clients);
+  EXPECT_EQ(audit.findings.clients.size(), 1U);
+  EXPECT_EQ(audit.findings.judged, 720);
+  EXPECT_EQ(audit.in_sample_issues.size(), 720U);
+}
+
+TEST(Audit, ClassesThatOnlyAFoldHoldsAreNotJudged) {
+  const Experiment experiment = easy("");
+  World world = make_world(experiment, builtin_registry());
+  for (std::size_t client = 0; client < world.clients.size(); ++client) {
+    for (std::int64_t& label : world.clients[client].given) {
+      label = client == 2 ? 3 : label % 3;
+    }
+  }
+  const Audit audit = audit_of(experiment, world, {.plant = 0.0});
+  EXPECT_EQ(audit.findings.not_judged, std::ssize(world.clients[2].samples));
+  EXPECT_EQ(audit.findings.clients[2].label_issues, 0);
+  ASSERT_FALSE(audit.warnings.empty());
+  EXPECT_THAT(audit.warnings.back(), HasSubstr("120 samples are not judged"));
+}
+
+TEST(Audit, ModelsThatHaveLearntTooLittleAreAWarning) {
+  Experiment experiment = easy(kWrongLabels);
+  experiment.rounds = 1;
+  experiment.train.epochs = 1;
+  const World world = make_world(experiment, builtin_registry());
+  const Audit audit = audit_of(experiment, world);
+  ASSERT_FALSE(audit.warnings.empty());
+  EXPECT_THAT(audit.warnings.front(), HasSubstr("learnt too little to judge labels"));
+}
+
+TEST(Audit, ATestSplitAmongTheClientsIsAWarning) {
+  const Experiment experiment = easy("");
+  World world = make_world(experiment, builtin_registry());
+  world.data.client_names = {"a", "b", "c", "d", "Test", "f"};
+  const Audit audit = audit_of(experiment, world, {.plant = 0.0});
+  ASSERT_EQ(audit.warnings.size(), 1U);
+  EXPECT_THAT(audit.warnings[0],
+              HasSubstr("a test split seems to be among what is audited: Test."));
+}
+
+TEST(Audit, AcceptedSuggestionsRepairTheLabels) {
+  const TestFolder folder;
+  Experiment experiment = easy(kWrongLabels);
+  const World world = make_world(experiment, builtin_registry());
+  std::string text = relabel_csv(audit_of(experiment, world, {.plant = 0.0}), world);
+  std::string accepted;
+  for (const std::string& line : split(text, '\n')) {
+    accepted += line.ends_with(',') ? line + "yes\n" : line + (line.empty() ? "" : "\n");
+  }
+  write_file_whole(folder / "relabel.csv", accepted);
+  experiment.data.relabel = (folder / "relabel.csv").string();
+  const World repaired = make_world(experiment, builtin_registry());
+  const auto wrong = [](const World& of) {
+    std::int64_t count = 0;
+    for (const ClientData& client : of.clients) {
+      for (std::size_t i = 0; i < client.samples.size(); ++i) {
+        count +=
+            client.given[i] != of.data.train.labels[static_cast<std::size_t>(client.samples[i])]
+                ? 1
+                : 0;
+      }
+    }
+    return count;
+  };
+  EXPECT_LT(4 * wrong(repaired), wrong(world));
+  write_file_whole(folder / "relabel.csv", text);
+  EXPECT_EQ(wrong(make_world(experiment, builtin_registry())), wrong(world))
+      << "nothing is accepted by itself";
+}
+
+TEST(Relabel, WhatIsWrongInTheFileIsNamed) {
+  const TestFolder folder;
+  const World world = make_world(easy(""), builtin_registry());
+  const auto read = [&](const std::string& rows) {
+    write_file_whole(folder / "r.csv", std::string(kRelabelHeader) + "\n" + rows);
+    return error_text([&] { read_relabel(folder / "r.csv", world.data); });
+  };
+  EXPECT_EQ(read("3,0,pattern 0,pattern 1,0.1,yes\n4,0,pattern 0,pattern 1,0.1,no\n5,0,pattern "
+                 "0,pattern 1,0.1,\n"),
+            "no error");
+  EXPECT_THAT(read("720,0,pattern 0,pattern 1,0.1,yes\n"),
+              HasSubstr("'720' is no sample, expected a number from 0"));
+  EXPECT_THAT(read("3,0,pattern 0,9,0.1,yes\n"), HasSubstr("line 2: class '9' is unknown"));
+  EXPECT_THAT(read("3,0,pattern 0,pattern 1,0.1,perhaps\n"),
+              HasSubstr("accept = 'perhaps', expected yes, no or nothing"));
+  EXPECT_THAT(read("3,0,pattern 0,pattern 1,0.1,no\n3,0,pattern 0,pattern 1,0.1,yes\n"),
+              HasSubstr("'3' is already on line 2"));
+  EXPECT_THAT(read("3,0\n"), HasSubstr("2 fields, expected 6"));
+  write_file_whole(folder / "r.csv", "a,b\n");
+  EXPECT_THAT(error_text([&] { read_relabel(folder / "r.csv", world.data); }),
+              HasSubstr("line 1: expected the header name,client"));
+}
+
+TEST(Relabel, TestSamplesAreLeftAlone) {
+  const TestFolder folder;
+  DataSet data = make_world(easy(""), builtin_registry()).data;
+  for (std::int64_t i = 0; i < data.train.size(); ++i) {
+    data.names.push_back("train/" + std::to_string(i));
+  }
+  data.test_names = {"held/1"};
+  write_file_whole(
+      folder / "r.csv",
+      std::string(kRelabelHeader) +
+          "\nheld/1,0,pattern 0,pattern 1,0.1,yes\ntrain/7,0,pattern 0,pattern 1,0.1,yes\n");
+  const std::map<std::int64_t, std::int64_t> labels = read_relabel(folder / "r.csv", data);
+  EXPECT_EQ(labels, (std::map<std::int64_t, std::int64_t>{{7, 1}}));
+  write_file_whole(folder / "r.csv",
+                   std::string(kRelabelHeader) + "\nnowhere,0,pattern 0,pattern 1,0.1,yes\n");
+  EXPECT_THAT(error_text([&] { read_relabel(folder / "r.csv", data); }),
+              HasSubstr("there is no sample 'nowhere' | the file is of other data"));
+}
+
+TEST(Conditions, AreANameAComparisonAndAShare) {
+  const Condition condition = parse_condition("label_noise > 5%");
+  EXPECT_EQ(condition.name, "label_noise");
+  EXPECT_NEAR(condition.bound, 0.05, 1e-12);
+  EXPECT_TRUE(condition.holds(0.06));
+  EXPECT_FALSE(condition.holds(0.05));
+  EXPECT_TRUE(parse_condition("noisy_clients>=0.5").holds(0.5));
+  EXPECT_TRUE(parse_condition("label_issues <= 1 %").holds(0.01));
+  EXPECT_THAT(error_text([] { parse_condition("label_nose > 5%"); }),
+              HasSubstr("expected a name, a comparison and a share | did you mean 'label_noise'?"));
+  EXPECT_THAT(error_text([] { parse_condition("label_noise = 5%"); }),
+              HasSubstr("for example --fail-on 'label_noise > 5%'"));
+  EXPECT_THAT(error_text([] { parse_condition("label_noise > much"); }),
+              HasSubstr("for example --fail-on"));
+}
+
+TEST(RunEvidence, IsATableOfWhatTheMethodFoundBesideTheTruth) {
+  const std::filesystem::path run =
+      std::filesystem::path(__FILE__).parent_path().parent_path() / "golden/format-2/finished";
+  ASSERT_TRUE(is_run_directory(run));
+  const RunEvidence evidence = read_run_evidence(run);
+  EXPECT_THAT(evidence.columns,
+              ::testing::ElementsAre("client", "samples", "flagged", "noise_level", "lid",
+                                     "wrong_share", "distorted_share", "noisy"));
+  ASSERT_EQ(evidence.rows.size(), 5U);
+  EXPECT_EQ(evidence.rows[3][2], "yes");
+  EXPECT_EQ(evidence.rows[3][3], "0.2500");
+  EXPECT_EQ(evidence.rows[1][2], "");
+  EXPECT_THAT(evidence.csv(), HasSubstr("client,samples,flagged,noise_level,lid"));
+  EXPECT_FALSE(is_run_directory(run.parent_path()));
+}
+
+}  // namespace winnow::audit_test

@@ -1,0 +1,167 @@
+// The completion of bash, tried in a bash, and the manual page, compared with the help.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <regex>
+
+#include "cli/program.h"
+#include "winnow/method/method.h"
+
+namespace winnow::completion_test {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// A shell that has loaded the script.
+class Bash {
+ public:
+  Bash() { write_file_whole(shop_ / "script", shop_.done({"completion", "bash"}).out); }
+
+  const Workshop& shop() const { return shop_; }
+
+  // What is offered for the last of the words, as bash cuts them.
+  Words offered(const Words& words) const {
+    std::string line = "set -u; source ./script; COMP_WORDS=(winnow";
+    for (const std::string& word : words) {
+      line += fmt::format(" '{}'", word);
+    }
+    line += fmt::format("); COMP_CWORD={}; _winnow; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+                        words.size());
+    write_file_whole(shop_ / "try", line);
+    const std::string command =
+        fmt::format("cd '{}' && bash --norc ./try 2>&1", (shop_ / ".").string());
+    std::FILE* pipe = ::popen(command.c_str(), "r");
+    std::string text;
+    char buffer[4096];
+    for (std::size_t size = 0; (size = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) {
+      text.append(buffer, size);
+    }
+    EXPECT_EQ(::pclose(pipe), 0) << text;
+    Words found = split(text, '\n');
+    std::erase(found, "");
+    std::ranges::sort(found);
+    return found;
+  }
+
+ private:
+  Workshop shop_;
+};
+
+TEST(Completion, OffersCommands) {
+  const Bash bash;
+  EXPECT_THAT(bash.offered({"re"}), ElementsAre("report", "resume"));
+  EXPECT_THAT(bash.offered({"--arithmetic", "avx2", "ver"}), ElementsAre("verify"));
+  EXPECT_THAT(bash.offered({"--arithmetic", "av"}), ElementsAre("avx2", "avx512"));
+}
+
+TEST(Completion, OffersTheOptionsOfACommand) {
+  const Bash bash;
+  EXPECT_THAT(bash.offered({"run", "e.toml", "--l"}), ElementsAre("--lanes"));
+  EXPECT_THAT(bash.offered({"run", "--"}), AllOf(Contains("--set"), Not(Contains("--jobs"))));
+  EXPECT_THAT(bash.offered({"sweep", "--order", ""}), ElementsAre("file", "seed"));
+  EXPECT_THAT(bash.offered({"run", "--device", "=", "cu"}), ElementsAre("cuda"));
+  EXPECT_THAT(bash.offered({"run", "--lanes", ""}), IsEmpty());
+}
+
+TEST(Completion, OffersNames) {
+  const Bash bash;
+  EXPECT_THAT(bash.offered({"describe", "fedp"}), ElementsAre("fedprox"));
+  EXPECT_THAT(bash.offered({"describe", "lenet"}), ElementsAre("lenet5", "lenet5_valid"));
+  EXPECT_THAT(bash.offered({"describe", ""}),
+              AllOf(Contains("fashion-mnist"), Contains("fedcorr_labels"), Contains("train")));
+  EXPECT_THAT(bash.offered({"list", "mo"}), ElementsAre("models"));
+  EXPECT_THAT(bash.offered({"completion", ""}), ElementsAre("bash", "fish", "zsh"));
+  EXPECT_THAT(bash.offered({"aggregate", "--method", "median,kr"}), ElementsAre("median,krum"));
+  EXPECT_THAT(bash.offered({"table", "--metric", "best,la"}),
+              ElementsAre("best,last", "best,last10"));
+}
+
+TEST(Completion, OffersFilesThatFit) {
+  const Bash bash;
+  write_file_whole(bash.shop() / "notes.txt", "");
+  write_file_whole(bash.shop() / "done.csv", "");
+  std::filesystem::create_directory(bash.shop() / "my runs");
+  EXPECT_THAT(bash.offered({"run", ""}), ElementsAre("e.toml", "my runs"));
+  EXPECT_THAT(bash.offered({"resume", ""}), ElementsAre("my runs"));
+  EXPECT_THAT(bash.offered({"sweep", "--done", "d"}), ElementsAre("done.csv"));
+}
+
+TEST(Completion, OffersKeysAndWhatTheyCanBe) {
+  const Bash bash;
+  EXPECT_THAT(bash.offered({"run", "e.toml", "--set", "train.l"}),
+              AllOf(Contains("train.lr="), Each(StartsWith("train.l"))));
+  EXPECT_THAT(bash.offered({"run", "--set", "method.m"}), Contains("method.mu="));
+  EXPECT_THAT(bash.offered({"run", "--set", "noise.0.r"}), Contains("noise.0.rho="));
+  EXPECT_THAT(bash.offered({"run", "--set", "method.name", "=", "fedpr"}), ElementsAre("fedprox"));
+  EXPECT_THAT(bash.offered({"run", "--set", "model.name", "="}), Contains("lenet5"));
+}
+
+TEST(Completion, KnowsEveryCommandAndOptionOfTheHelp) {
+  const Workshop shop;
+  const std::string help = shop.done({"--help-all"}).out;
+  const std::string manual = shop.done({"manual"}).out;
+  const std::regex option(R"(--[a-z][a-z0-9-]*)");
+  std::vector<std::string> scripts;
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    scripts.push_back(shop.done({"completion", shell}).out);
+  }
+  int options = 0;
+  for (const std::string& line : split(help, '\n')) {
+    std::smatch found;
+    // The column of names; what follows is text.
+    const std::string names = line.substr(0, 32);
+    if (!line.starts_with("  ") || !std::regex_search(names, found, option)) {
+      continue;
+    }
+    ++options;
+    std::string in_manual = found.str();
+    for (std::size_t at = 0; (at = in_manual.find('-', at)) != std::string::npos; at += 2) {
+      in_manual.insert(at, "\\");
+    }
+    EXPECT_THAT(manual, HasSubstr("\\fB" + in_manual + "\\fR"));
+    EXPECT_THAT(scripts[0], HasSubstr(found.str()));
+    EXPECT_THAT(scripts[1], HasSubstr(found.str()));
+    EXPECT_THAT(scripts[2], HasSubstr(" -l " + found.str().substr(2)));
+  }
+  EXPECT_GT(options, 50);
+}
+
+TEST(Manual, HasTheExitCodesOfTheDesign) {
+  const Workshop shop;
+  const std::string manual = shop.done({"manual"}).out;
+  const std::string design = read_file(std::filesystem::path(WINNOW_SOURCE_DIR) / "docs/design.md");
+  const std::size_t begin = design.find("| code | meaning |");
+  ASSERT_NE(begin, std::string::npos);
+  int codes = 0;
+  for (const std::string& line :
+       split(design.substr(begin, design.find("\n\n", begin) - begin), '\n')) {
+    const std::regex row(R"(\| (\d+) \| (.*) \|)");
+    std::smatch cells;
+    if (std::regex_match(line, cells, row)) {
+      ++codes;
+      const std::string meaning = std::regex_replace(cells[2].str(), std::regex("`"), "");
+      EXPECT_THAT(manual, HasSubstr(fmt::format(".TP\n\\fB{}\\fR\n{}\n", cells[1].str(), meaning)));
+    }
+  }
+  EXPECT_EQ(codes, 11);
+}
+
+TEST(Manual, NamesVariablesAndFiles) {
+  const std::string manual = Workshop().done({"manual"}).out;
+  for (const char* name : {"WINNOW_DATA", "WINNOW_ARITHMETIC", "NO_COLOR", "experiment.toml",
+                           "events.jsonl", "summary.json", "ledger.jsonl"}) {
+    EXPECT_THAT(manual, HasSubstr(std::string("\\fB") + name + "\\fR")) << name;
+  }
+  for (const char* part : {".SH NAME", ".SH SYNOPSIS", ".SH EXIT STATUS", ".SH ENVIRONMENT"}) {
+    EXPECT_THAT(manual, HasSubstr(part));
+  }
+}
+
+}  // namespace winnow::completion_test

@@ -1,0 +1,44 @@
+// What every method declares of its messages.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "winnow/experiment/registry.h"
+
+namespace winnow::exchanges_test {
+
+class ExchangesOf : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ExchangesOf, SayOfEveryFieldWhatItTells) {
+  const std::vector<Exchange> exchanges = builtin_registry().make(GetParam())->exchanges({});
+  ASSERT_FALSE(exchanges.empty());
+  for (const Exchange& exchange : exchanges) {
+    EXPECT_EQ(std::ranges::count(exchanges, exchange.task, &Exchange::task), 1) << exchange.task;
+    EXPECT_EQ(std::ranges::count(exchanges, exchange.reply, &Exchange::task), 0) << exchange.reply;
+    for (const auto* fields : {&exchange.asks, &exchange.answers}) {
+      for (const FieldRule& field : *fields) {
+        EXPECT_FALSE(field.tells.empty()) << exchange.task << " " << field.name;
+        EXPECT_FALSE(field.tells.ends_with(".")) << field.tells;
+        EXPECT_LE(field.low, field.high) << field.name;
+        EXPECT_FALSE(field.shape().starts_with(" ")) << field.name << " has no letters";
+      }
+    }
+    for (const FieldRule& field : exchange.asks) {
+      EXPECT_EQ(field.counts, Counts::nothing) << "a task counts nobody's samples";
+    }
+  }
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  const Registry registry = builtin_registry();
+  for (const MethodInfo& info : registry.methods) {
+    names.push_back(info.name);
+  }
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExchangesOf, ::testing::ValuesIn(all_names()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace winnow::exchanges_test

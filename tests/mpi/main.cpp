@@ -1,0 +1,68 @@
+// The main() of the tests that mpirun starts.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <stdexcept>
+
+#include "mpi/in_job.h"
+#include "testing/with_arithmetic.h"
+#include "winnow/base/error.h"
+
+namespace winnow {
+namespace {
+
+int number_in(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+// Fails in its second round, on the last rank only: with an Error, or for even clients with
+// something that no part of Winnow throws.
+class Failing final : public FedAvg {
+ public:
+  std::unique_ptr<ClientSide> client_side() const override {
+    return std::make_unique<ScriptedClient>([](const Message& task, ClientContext& context) {
+      const bool last = number_in("OMPI_COMM_WORLD_RANK", 0) == last_rank();
+      if (task.get<std::uint32_t>("round") == 1 && last) {
+        throw Error(ErrorKind::data, "the tape is torn", "mend it");
+      }
+      TrainOutcome outcome = context.train(task.get<State>("model"), 0, {});
+      return Message("train_done")
+          .set("model", std::move(outcome.state))
+          .set("samples", static_cast<std::uint32_t>(context.size()));
+    });
+  }
+};
+
+Registry registry_of_tests() {
+  Registry registry = methods();
+  registry.methods.add(
+      {"failing", "test", "fails on the last rank", [] { return std::make_unique<Failing>(); }});
+  return registry;
+}
+
+}  // namespace
+
+InJob& in_job() {
+  static Registry registry = registry_of_tests();
+  static InJob made{registry, Job(made.registry)};
+  return made;
+}
+
+int last_rank() {
+  return number_in("OMPI_COMM_WORLD_SIZE", 1) - 1;
+}
+
+}  // namespace winnow
+
+int main(int argc, char** argv) {
+  return winnow::with_arithmetic(argv, [&] {
+    winnow::Job& job = winnow::in_job().job;
+    std::optional<int> code = job.enter(60.0, nullptr);
+    if (!code) {
+      testing::InitGoogleTest(&argc, argv);
+      code = RUN_ALL_TESTS();
+    }
+    return job.finish(*code);
+  });
+}

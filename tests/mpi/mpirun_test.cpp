@@ -1,0 +1,287 @@
+// `mpirun winnow --engine mpi` as a user sees it: the same run directory for any number of ranks,
+// and what becomes of a job that is killed, stopped or cannot start.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mpi/mpirun.h"
+#include "run/method_schedules.h"
+#include "winnow/base/arithmetic.h"
+#include "winnow/base/random.h"
+#include "winnow/run/runner.h"
+
+namespace winnow::mpirun_test {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+namespace fs = std::filesystem;
+
+void expect_same(const fs::path& directory, const fs::path& calm) {
+  EXPECT_EQ(hashes(read_history(directory)), hashes(read_history(calm)));
+  const Json summary = read_summary(directory);
+  const Json expected = read_summary(calm);
+  ASSERT_FALSE(summary.is_null());
+  for (const char* key : {"model_hash", "rounds", "best", "last", "last10", "participations",
+                          "bytes_up", "bytes_down", "client_steps", "ledger_hash"}) {
+    EXPECT_EQ(summary.at(key), expected.at(key)) << key;
+  }
+  EXPECT_EQ(read_file(directory / "model.safetensors"), read_file(calm / "model.safetensors"));
+  EXPECT_EQ(read_file(directory / "findings.json"), read_file(calm / "findings.json"));
+}
+
+Words small_run(const std::string& method, const std::string& out) {
+  Words words{"run", "e.toml", "--quiet", "--out", out};
+  const MethodInfo& info = builtin_methods().find(method);
+  for (const auto& [key, value] : info.smoke.items()) {
+    words.insert(words.end(), {"--set", key + "=" + value.dump()});
+  }
+  for (const std::string& set :
+       {std::string("federation.clients=6"), std::string("data.samples=180"),
+        std::string("validation.source=\"split\""), "method.name=\"" + method + "\""}) {
+    words.insert(words.end(), {"--set", set});
+  }
+  return words;
+}
+
+class MpirunMethod : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MpirunMethod, LeavesTheSameRunForAnyNumberOfRanks) {
+  const Workshop shop;
+  done(shop, on(0, small_run(GetParam(), "local")));
+  // All of them are compared in one process by test_mpi; here one, and in the long form all.
+  const std::vector<int> some{1 + static_cast<int>(GetParam().size() % 3)};
+  for (const int ranks : all_of_it() ? std::vector<int>{1, 2, 3} : some) {
+    const std::string name = "mpi" + std::to_string(ranks);
+    done(shop, on(ranks, small_run(GetParam(), name)));
+    expect_same(shop / name, shop / "local");
+    const Json summary = read_summary(shop / name);
+    EXPECT_EQ(summary.at("ranks"), ranks);
+    EXPECT_EQ(summary.at("lanes"), ranks);
+    EXPECT_EQ(summary.at("engine"), "mpi");
+  }
+}
+
+std::vector<std::string> methods_to_run() {
+  if (all_of_it()) {
+    return {"fedcorr", "fedrn",    "clipfl", "fedns", "fedncl",
+            "fedavg",  "scaffold", "rhfl",   "median"};
+  }
+  return {"fedcorr", "scaffold", "rhfl"};
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MpirunMethod, ::testing::ValuesIn(methods_to_run()),
+                         [](const auto& info) { return info.param; });
+
+// Long enough for a signal to land in its middle, with clients that remember.
+Words longer_run(const std::string& out) {
+  const std::string rounds = all_of_it() ? "rounds=300" : "rounds=60";
+  return {"run",    "e.toml",
+          "--out",  out,
+          "--set",  rounds,
+          "--set",  "checkpoint_every=3",
+          "--set",  "train.epochs=4",
+          "--set",  "federation.fraction=1.0",
+          "--set",  "method.name=\"scaffold\"",
+          "--quiet"};
+}
+
+std::size_t rounds_logged(const fs::path& directory) {
+  return fs::exists(directory / "events.jsonl") ? read_history(directory).size() : 0;
+}
+
+TEST(Mpirun, ARankThatIsKilledEndsTheJobAndTheRunGoesOn) {
+  const Workshop shop;
+  done(shop, on(0, longer_run("calm")));
+  Stream random(7, "kills");
+  const int kills = all_of_it() ? 20 : 2;
+  for (int kill = 0; kill < kills; ++kill) {
+    const bool fresh = !fs::exists(shop / "run");
+    const std::size_t before = rounds_logged(shop / "run");
+    Process process(on(3, fresh ? longer_run("run") : Words{"resume", "run", "--quiet"}),
+                    with_mpi(shop));
+    wait_until([&] {
+      return process.ended() || rounds_logged(shop / "run") >= before + 1 + random.below(4);
+    });
+    const std::vector<pid_t> ranks = children_of(process.id());
+    if (ranks.size() != 3U) {
+      break;  // it has come to its end
+    }
+    const std::size_t victim = random.below(3);
+    ::kill(ranks[victim], SIGKILL);
+    const Ended ended = process.wait();
+    EXPECT_NE(ended.code, 0);
+    EXPECT_THAT(ended.err, HasSubstr("process rank " + std::to_string(victim) + " "));
+  }
+  // With fewer ranks, and then with none.
+  Process fewer(on(2, {"resume", "run", "--quiet"}), with_mpi(shop));
+  const std::size_t before = rounds_logged(shop / "run");
+  wait_until([&] { return fewer.ended() || rounds_logged(shop / "run") >= before + 4; });
+  for (const pid_t rank : children_of(fewer.id())) {
+    ::kill(rank, SIGKILL);
+  }
+  fewer.wait();
+  done(shop, on(0, {"resume", "run", "--quiet"}));
+  expect_same(shop / "run", shop / "calm");
+  EXPECT_THAT(names_in(shop / "run/checkpoint"), SizeIs(1)) << "the parts have gone";
+}
+
+TEST(Mpirun, ATerminatedJobSavesAndACheckpointOfThreeRanksGoesOnWithTwo) {
+  const Workshop shop;
+  done(shop, on(0, longer_run("calm")));
+  Process process(on(3, longer_run("run")), with_mpi(shop));
+  ASSERT_TRUE(wait_until([&] { return rounds_logged(shop / "run") >= 4; }));
+  for (const pid_t rank : children_of(process.id())) {
+    ::kill(rank, SIGTERM);  // as Slurm does
+  }
+  const Ended ended = process.wait();
+  EXPECT_EQ(ended.code, 130);
+  EXPECT_THAT(ended.err, HasSubstr("stopped after round "));
+  EXPECT_THAT(ended.err, HasSubstr("; continue with: winnow resume run\n"));
+  EXPECT_FALSE(fs::exists(shop / "run/summary.json"));
+  const std::size_t logged = rounds_logged(shop / "run");
+  EXPECT_THAT(names_in(shop / "run/checkpoint"), SizeIs(3)) << "one of its parts for each rank";
+  fs::copy(shop / "run", shop / "again", fs::copy_options::recursive);
+  fs::copy(shop / "run", shop / "broken", fs::copy_options::recursive);
+  done(shop, on(2, {"resume", "run", "--quiet"}));
+  expect_same(shop / "run", shop / "calm");
+  EXPECT_THAT(read_file(shop / "run/events.jsonl"),
+              HasSubstr("{\"event\":\"resumed\",\"rounds_done\":" + std::to_string(logged) + ","));
+  done(shop, on(0, {"resume", "again", "--quiet"}));
+  expect_same(shop / "again", shop / "calm");
+  // Rank 1 cannot write its part of the next checkpoint, and says so through rank 0.
+  const std::string next = fmt::format("round-{:09d}", 3 * (logged / 3 + 1));
+  const fs::path in_the_way =
+      shop / ("broken/checkpoint/" + next + ".part-1.safetensors/something");
+  fs::create_directories(in_the_way);
+  const Ended broken = call(shop, on(2, {"resume", "broken", "--quiet"}));
+  EXPECT_EQ(broken.code, 5);
+  EXPECT_THAT(broken.err, HasSubstr("winnow: rank 1 ("));
+  EXPECT_THAT(broken.err, HasSubstr(next + ".part-1.safetensors"));
+  EXPECT_EQ(broken.err.find("winnow: "), broken.err.rfind("winnow: ")) << "it is said once";
+  fs::remove_all(in_the_way.parent_path());
+  done(shop, on(3, {"resume", "broken", "--quiet"}));
+  expect_same(shop / "broken", shop / "calm");
+}
+
+// It passes the signal on only after a while, and kills after the same time again.
+TEST(Mpirun, ATerminatedMpirunLetsTheRanksSave) {
+  const Workshop shop;
+  Words words = longer_run("run");
+  words.insert(words.end(), {"--set", "rounds=5000"});
+  Process process(on(2, words), with_mpi(shop));
+  ASSERT_TRUE(wait_until([&] { return rounds_logged(shop / "run") >= 2; }));
+  process.send(SIGTERM);
+  const Ended ended = process.wait();
+  EXPECT_NE(ended.code, 0);
+  EXPECT_FALSE(fs::exists(shop / "run/summary.json"));
+  EXPECT_THAT(names_in(shop / "run/checkpoint"),
+              Contains(fmt::format("round-{:09d}.safetensors", rounds_logged(shop / "run"))))
+      << "all that was played is saved: " << ended.err;
+}
+
+TEST(Mpirun, ASilentRankIsNamedAndGivenUp) {
+  const Workshop shop;
+  Words words = longer_run("run");
+  words.insert(words.end(), {"--patience", "1.5"});
+  Process process(on(2, words), with_mpi(shop));
+  ASSERT_TRUE(wait_until([&] { return rounds_logged(shop / "run") >= 2; }));
+  const std::vector<pid_t> ranks = children_of(process.id());
+  ASSERT_EQ(ranks.size(), 2U);
+  ::kill(ranks[1], SIGSTOP);
+  const Ended ended = process.wait();
+  EXPECT_EQ(ended.code, 5);
+  EXPECT_THAT(ended.err, HasSubstr("winnow: rank 1 ("));
+  EXPECT_THAT(ended.err, HasSubstr(") has been silent for 1.5 seconds and is given up\n"));
+}
+
+TEST(Mpirun, RanksThatComputeOtherwiseAreRefused) {
+  const Workshop shop;
+  if (!cpu_has(Arithmetic::avx2)) {
+    GTEST_SKIP() << "this CPU has one arithmetic only";
+  }
+  const Words run{WINNOW_ITSELF, "run", "e.toml",  "--out", "run",
+                  "--engine",    "mpi", "--lanes", "1"};
+  Words words{WINNOW_MPIRUN, "-n", "1", "-x", "WINNOW_ARITHMETIC=avx2"};
+  words.insert(words.end(), run.begin(), run.end());
+  words.insert(words.end(), {":", "-n", "1", "-x", "WINNOW_ARITHMETIC=baseline"});
+  words.insert(words.end(), run.begin(), run.end());
+  const Ended ended = call(shop, words);
+  EXPECT_EQ(ended.code, 5);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("winnow: rank 1 ("),
+                               HasSubstr(") computes otherwise than rank 0: arithmetic baseline"),
+                               HasSubstr("with --arithmetic, say avx2")));
+  EXPECT_FALSE(fs::exists(shop / "run"));
+  words.insert(words.end(), {"--arithmetic", "avx2"});
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    if (*word == ":") {
+      words.insert(word, {"--arithmetic", "avx2"});
+      break;
+    }
+  }
+  done(shop, words);
+}
+
+TEST(Mpirun, VerifyAndBenchRunOnRanks) {
+  const Workshop shop;
+  done(shop, on(2, {"run", "e.toml", "--out", "run", "--quiet"}));
+  EXPECT_THAT(done(shop, on(2, {"verify", "run"})).out, HasSubstr("4 rounds verified"));
+  const Json bench =
+      done(shop,
+           on(2, {"bench", "--job", "clients-100", "--seconds", "0.1", "--peer", "none", "--json"}))
+          .json();
+  EXPECT_EQ(bench.at(0).at("winnow").at("ranks"), 2);
+  EXPECT_GT(bench.at(0).at("winnow").at("bytes_received"), 0);
+}
+
+TEST(Mpirun, WrongUsageIsOneLineWithExitCodeTwo) {
+  const Workshop shop;
+  const Ended forgotten = call(shop, {WINNOW_MPIRUN, "-n", "2", WINNOW_ITSELF, "run", "e.toml"});
+  EXPECT_EQ(forgotten.code, 2);
+  EXPECT_THAT(forgotten.err,
+              HasSubstr("winnow: mpirun has started 2 processes, and each would do the whole run\n"
+                        "  add --engine mpi\n"));
+  const Ended sweep =
+      call(shop, {WINNOW_ITSELF, "sweep", "e.toml", "--jobs", "2", "--engine", "mpi"});
+  EXPECT_EQ(sweep.code, 2);
+  EXPECT_THAT(sweep.err, StartsWith("winnow: a sweep starts a process for each of its runs: they "
+                                    "cannot be ranks of MPI\n"));
+  const Ended unknown = call(shop, {WINNOW_ITSELF, "run", "e.toml", "--engine", "mpl"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.err, "winnow: unknown engine 'mpl'\n  there are local and mpi\n");
+  const Ended file = call(shop, on(2, {"run", "missing.toml"}));
+  EXPECT_EQ(file.code, 3);
+  EXPECT_THAT(file.err, HasSubstr("missing.toml"));
+  // One rank says it.
+  EXPECT_EQ(file.err.find("winnow: "), file.err.rfind("winnow: ")) << file.err;
+}
+
+TEST(Mpirun, TheProgramItselfLoadsNoMpiAndSaysWhatIsMissing) {
+  const Workshop shop;
+  EXPECT_THAT(done(shop, {"ldd", WINNOW_ITSELF}).out,
+              AllOf(HasSubstr("libtorch"), Not(HasSubstr("libmpi")), Not(HasSubstr("libgrpc"))));
+  fs::create_directories(shop / "alone");
+  fs::copy(WINNOW_ITSELF, shop / "alone/winnow");
+  const std::string alone = (shop / "alone/winnow").string();
+  const Ended ended = call(shop, {alone, "run", "e.toml", "--engine", "mpi"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.err, "winnow: --engine mpi: " + alone +
+                           "-mpi is not there\n  install the package winnow-mpi, or "
+                           "libopenmpi-dev and openmpi-bin (./scripts/setup --mpi) and build with "
+                           "-DWINNOW_MPI=ON\n");
+  EXPECT_FALSE(fs::exists(shop / "runs"));
+}
+
+TEST(Mpirun, WithoutMpirunItIsARunOfOneRank) {
+  const Workshop shop;
+  done(shop, {WINNOW_ITSELF, "run", "e.toml", "--out", "one", "--engine", "mpi", "--quiet"});
+  done(shop, {WINNOW_ITSELF, "run", "e.toml", "--out", "local", "--quiet"});
+  expect_same(shop / "one", shop / "local");
+  EXPECT_EQ(names_in(shop / "one/checkpoint"), names_in(shop / "local/checkpoint"));
+}
+
+}  // namespace winnow::mpirun_test
