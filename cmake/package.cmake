@@ -27,8 +27,8 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME winnow)
 # The summary before them is the project's.
-set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "Winnow simulates a federation on one machine, injects the noise that research
-studies, records every corruption in a ledger, and compares methods under the
+set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "Winnow simulates a federation or takes part in a real one, injects the noise that
+research studies, records every corruption in a ledger, and compares methods under the
 same seed, bit for bit.")
 # The libraries that the program is linked with, by the packages that hold them here.
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)

@@ -55,6 +55,16 @@ if [[ -f $python ]]; then
     fail "python3-winnow cannot be imported"
 fi
 
+# The programs that winnow becomes, where this build has them.
+for part in mpi net; do
+  package=$(echo "$work"/packages/winnow-"$part"_*_amd64.deb)
+  if [[ -f $build/winnow-$part ]]; then
+    [[ -f $package ]] || fail "there is no package winnow-$part"
+    [[ $(field "$package" Depends) == *"winnow (= $version)"* ]] || fail "winnow-$part does not depend on winnow"
+    dpkg-deb -c "$package" | grep -q "/usr/bin/winnow-$part\$" || fail "winnow-$part lacks its program"
+  fi
+done
+
 cd "$work"
 "$work/root/usr/bin/winnow" run "$work/root/usr/share/doc/winnow/experiments/synthetic.toml" --set rounds=1 \
   --set data.samples=400 --out run --quiet

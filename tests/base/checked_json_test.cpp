@@ -50,6 +50,16 @@ TEST(CheckedJson, RefusesTheRestByName) {
   EXPECT_EQ(error_text([&] { root.at("none").text(); }), "none = null: expected a text");
 }
 
+TEST(CheckedJson, ASeedMayComeFromTomlOrFromJson) {
+  const Json signed_seed{{"seed", std::int64_t{7}}};  // as TOML has it
+  EXPECT_EQ(CheckedJson(signed_seed, "").at("seed").seed(), 7U);
+  const Json largest = Json::parse(R"({"seed":18446744073709551615})");
+  EXPECT_EQ(CheckedJson(largest, "").at("seed").seed(), 18446744073709551615U);
+  const Json negative{{"seed", -1}};
+  EXPECT_EQ(error_text([&] { CheckedJson(negative, "").at("seed").seed(); }),
+            "seed = -1: expected a whole number from 0");
+}
+
 TEST(CheckedJson, AKeyCannotSpoilAMessage) {
   const Json json{{"a\nb", {{std::string(500, 'x'), 1}}}};
   const std::string text =

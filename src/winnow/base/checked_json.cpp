@@ -100,7 +100,10 @@ std::int64_t CheckedJson::whole(std::int64_t low, std::int64_t high) const {
 }
 
 std::uint64_t CheckedJson::seed() const {
-  if (!json_->is_number_unsigned()) {
+  // From TOML it comes signed, from JSON text unsigned.
+  const bool fits = json_->is_number_unsigned() ||
+                    (json_->is_number_integer() && json_->get<std::int64_t>() >= 0);
+  if (!fits) {
     refuse("a whole number from 0");
   }
   return json_->get<std::uint64_t>();

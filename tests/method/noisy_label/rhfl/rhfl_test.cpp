@@ -193,6 +193,51 @@ TEST(RHFL, RefusesAReplyOfTheWrongSize) {
             "client 1 sent 3 probabilities for public batch 0, expected 8");
 }
 
+// As the server of a real federation: a reply that the method refuses is an absence.
+class ForgivingFleet final : public Fleet {
+ public:
+  explicit ForgivingFleet(Fleet& inner) : inner_(inner) {}
+  std::int64_t size() const override { return inner_.size(); }
+  std::int64_t samples(std::int64_t client) const override { return inner_.samples(client); }
+  const Traffic& traffic() const override { return inner_.traffic(); }
+  std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override {
+    std::vector<Absence> refused;
+    std::vector<Absence> absent =
+        inner_.ask(orders, [&](std::int64_t client, const Message& reply) {
+          try {
+            fold(client, reply);
+          } catch (const Error&) {
+            refused.push_back({client, AbsenceReason::refused});
+          }
+        });
+    absent.insert(absent.end(), refused.begin(), refused.end());
+    std::ranges::sort(absent, {}, &Absence::client);
+    return absent;
+  }
+
+ private:
+  Fleet& inner_;
+};
+
+TEST(RHFL, ARefusedReplyLeavesNothingBehind) {
+  Federation federation;
+  FakeFleet fleet({5, 9, 0, 7}, [&](std::int64_t client, const Message& task) {
+    // The last batch has three images; eight values are allowed, six are right.
+    return task.kind() == "probabilities" && client == 1
+               ? Message("probabilities_done").set("probabilities", std::vector<float>(8, 0.5F))
+               : federation.answer(client, task);
+  });
+  ForgivingFleet forgiving(fleet);
+  Server server{federation.setting, forgiving, federation.global, federation.notes};
+  federation.method.play(0, server);
+  for (const Order& order : fleet.asked) {
+    if (order.task.kind() == "learn") {
+      const std::size_t images = order.task.get<std::uint32_t>("batch") == 0 ? 4 : 3;
+      EXPECT_EQ(order.task.get<std::vector<float>>("target").size(), 2 * images);
+    }
+  }
+}
+
 TEST(RHFL, ASelectionLearnsAmongItself) {
   Federation federation;
   federation.setting.fraction = 0.67;

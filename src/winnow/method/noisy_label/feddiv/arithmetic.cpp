@@ -57,9 +57,9 @@ void declare(Options& options, Params& params) {
   params
       .add(
           "filter", options.filter,
+          {{"federated", FilterOf::all_clients}, {"local", FilterOf::own}},
           "what tells clean samples from noisy ones: the mean of all clients' filters, or one that "
           "a client fits to its own losses (the paper's ablation)")
-      .choices({"federated", "local"})
       .source("paper");
   params
       .add("relabel", options.relabel,

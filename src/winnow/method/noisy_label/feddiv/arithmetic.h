@@ -13,12 +13,15 @@
 
 namespace winnow::feddiv {
 
+// Whose filter tells clean samples from noisy ones.
+enum class FilterOf { all_clients, own };
+
 // The method's parameters. Client and server sides share them.
 struct Options {
   std::int64_t warmup = 5;
   double warmup_fraction = 0.0;
   std::int64_t usual_rounds = 950;
-  std::string filter = "federated";
+  FilterOf filter = FilterOf::all_clients;
   bool relabel = true;
   bool sampler = true;
   double zeta = 0.75;

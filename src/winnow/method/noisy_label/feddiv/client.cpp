@@ -144,7 +144,7 @@ std::vector<double> Client::look_back(const Message& task, const State& trained,
       at::tensor(next_prior(doubles(logits), doubles(prior), options_), at::kDouble);
   archive.values[kParticipations] =
       archive.values.value(kParticipations, std::int64_t{0}) + std::int64_t{1};
-  if (options_.filter == "local") {
+  if (options_.filter == FilterOf::own) {
     return {};
   }
   const std::vector<double> normalised = normalised_losses(outputs, context);

@@ -105,7 +105,7 @@ void FedDiv::play(std::int64_t number, Server& server) {
       round.chosen, [&](std::int64_t) { return task; }, exchanges(round.setting),
       [&](std::int64_t client, const Message& reply) {
         const auto own = feddiv::filter_of(reply.get<std::vector<double>>("filter"));
-        if (own.has_value() != (options_.filter == "federated")) {
+        if (own.has_value() != (options_.filter == feddiv::FilterOf::all_clients)) {
           round.reject(client);
           return;
         }

@@ -10,10 +10,10 @@ void declare(Options& options, Params& params) {
       .source("released code: every client about ten times");
   params
       .add("selection", options.selection,
+           {{"inter", Selection::inter}, {"intra", Selection::intra}},
            "who fits the mixture of losses: the server, to the losses of the round's clients "
            "(inter; "
            "the losses of single samples leave the client), or every client to its own (intra)")
-      .choices({"inter", "intra"})
       .source("released code");
   params
       .add("refine", options.refine,

@@ -11,10 +11,14 @@
 
 namespace winnow::fedgr {
 
+// Who fits the mixture of losses: the server over the clients of a round, or every client by
+// itself.
+enum class Selection { inter, intra };
+
 // The method's parameters. Client and server sides share them.
 struct Options {
   std::int64_t sniff_rounds = 100;
-  std::string selection = "inter";
+  Selection selection = Selection::inter;
   double confidence = 0.9;
   double upper_noise = 0.8;
   double ema_decay = 0.9;

@@ -98,7 +98,7 @@ std::vector<double> Client::clean_before(const Message& task, ClientContext& con
   const Archive& archive = context.archive();
   const auto& sent = task.get<std::vector<double>>("mixture");
   const bool known = archive.tensors.contains(kLosses);
-  if (options_.selection == "intra") {
+  if (options_.selection == Selection::intra) {
     return known ? doubles_of(archive.tensors.at(kCleanness)) : std::vector<double>();
   }
   if (sent.empty() || !known) {
@@ -120,7 +120,7 @@ void Client::remember_losses(const View& view, ClientContext& context) const {
   roll(mean, view.losses, seen);
   archive.values[kSeen] = seen + 1;
   archive.tensors[kLosses] = tensor_of(mean);
-  if (options_.selection == "intra") {
+  if (options_.selection == Selection::intra) {
     archive.tensors[kCleanness] = tensor_of(gmm2(mean, kFit).clean_posterior);
   }
 }
@@ -202,7 +202,7 @@ Message Client::handle(const Message& task, ClientContext& context) const {
     trained = round < options_.sniff_rounds || !view.finite
                   ? context.train(start, round, {}).state
                   : train_refined(task, view, std::move(clean), context);
-    if (options_.selection == "inter" && view.finite) {
+    if (options_.selection == Selection::inter && view.finite) {
       for (const double mean : doubles_of(context.archive().tensors.at(kLosses))) {
         told.push_back(static_cast<float>(mean));
       }
@@ -227,7 +227,7 @@ void Client::check_memory(ClientContext& context) const {
     seen->count();
   }
   if (mean.defined() != seen.has_value() ||
-      (options_.selection == "intra" && mean.defined() != clean.defined())) {
+      (options_.selection == Selection::intra && mean.defined() != clean.defined())) {
     throw Error(ErrorKind::run,
                 fmt::format("{}, {} and {} cannot be combined", kLosses, kSeen, kCleanness));
   }

@@ -86,7 +86,7 @@ void FedGr::play(std::int64_t number, Server& server) {
             [&](std::int64_t client, const Message& reply) {
               const auto& losses = reply.get<std::vector<float>>("losses");
               const auto samples = reply.get<std::uint32_t>("samples");
-              if (losses.size() != (options_.selection == "inter" ? samples : 0U)) {
+              if (losses.size() != (options_.selection == fedgr::Selection::inter ? samples : 0U)) {
                 round.reject(client);
                 return;
               }

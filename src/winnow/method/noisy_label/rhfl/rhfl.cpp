@@ -213,13 +213,13 @@ std::vector<std::vector<float>> RHFL::hear(std::uint32_t batch, std::size_t valu
   const auto absent = round.fleet.ask(orders, [&](std::int64_t client, const Message& reply) {
     const auto place =
         static_cast<std::size_t>(std::ranges::lower_bound(clients, client) - clients.begin());
-    std::vector<float>& output = outputs[place];
-    output = reply.get<std::vector<float>>("probabilities");
+    const auto& output = reply.get<std::vector<float>>("probabilities");
     if (output.size() != values) {
       throw Error(ErrorKind::peer,
                   fmt::format("client {} sent {} probabilities for public batch {}, expected {}",
                               client, output.size(), batch, values));
     }
+    outputs[place] = output;
     if (!usable(reply, known)) {
       weights[place] = 0.0;
     }
