@@ -99,6 +99,10 @@ TEST(Charter, RefusesWhatNoServerOfOursWrites) {
               HasSubstr("public_images = 1099511627776"));
   EXPECT_THAT(read_text(changed("layout", "abc")), HasSubstr("layout is no SHA-256"));
   EXPECT_THAT(read_text(changed("leaves", {std::string(1001, 'x')})), HasSubstr("1001 bytes"));
+  EXPECT_THAT(read_text(changed("leaves", {"a: b\n  - c"})),
+              HasSubstr("leaves[0] has a control character"));
+  EXPECT_THAT(read_text(changed("data.class_names", {"a\x1b[2J"})),
+              HasSubstr("data.class_names[0] has a control character"));
   EXPECT_THAT(read_text(changed("more", 1)), HasSubstr("it is not in the form"));
   EXPECT_THAT(read_text(" " + changed("members", 6)), HasSubstr("it is not in the form"));
   EXPECT_EQ(error_kind([] { read_charter(changed("members", 0)); }), ErrorKind::peer);

@@ -36,20 +36,6 @@ const std::vector<std::string> kCharteredKeys{"seed",  "rounds", "federation",
   throw Error(ErrorKind::experiment, why, hint);
 }
 
-// What leaves a member, each thing once.
-std::vector<std::string> lines_of(const std::vector<Exchange>& exchanges) {
-  std::vector<std::string> lines;
-  for (const Exchange& exchange : exchanges) {
-    for (const FieldRule& field : exchange.answers) {
-      std::string line = fmt::format("{}: {}", field.name, field.tells);
-      if (std::ranges::count(lines, line) == 0) {
-        lines.push_back(std::move(line));
-      }
-    }
-  }
-  return lines;
-}
-
 std::string digest_of_images(const at::Tensor& images) {
   if (!images.defined()) {
     return {};
@@ -105,6 +91,9 @@ std::string line_in(const CheckedJson& value, std::size_t longest) {
   if (text.empty() || text.size() > longest) {
     refuse_charter(
         fmt::format("{} has {} bytes, expected 1 to {}", value.name(), text.size(), longest));
+  }
+  if (std::ranges::any_of(text, [](unsigned char c) { return c < 32 || c == 127; })) {
+    refuse_charter(fmt::format("{} has a control character", value.name()));
   }
   return text;
 }
@@ -244,6 +233,19 @@ std::string layout_digest(const Crew& crew) {
     all.update(layout->digest() + "\n");
   }
   return all.hex();
+}
+
+std::vector<std::string> lines_of(const std::vector<Exchange>& exchanges) {
+  std::vector<std::string> lines;
+  for (const Exchange& exchange : exchanges) {
+    for (const FieldRule& field : exchange.answers) {
+      std::string line = fmt::format("{}: {}", field.name, field.tells);
+      if (std::ranges::count(lines, line) == 0) {
+        lines.push_back(std::move(line));
+      }
+    }
+  }
+  return lines;
 }
 
 Charter make_charter(const std::string& federation, const Experiment& experiment,

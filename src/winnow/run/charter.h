@@ -43,12 +43,15 @@ struct Charter {
 // Of the networks that clients train: Layout::digest() where all have the same.
 std::string layout_digest(const Crew& crew);
 
+// What leaves a member, each thing once: "NAME: what it tells" of every field of a reply.
+std::vector<std::string> lines_of(const std::vector<Exchange>& exchanges);
+
 Charter make_charter(const std::string& federation, const Experiment& experiment,
                      const Workplace& place);
 
-// From a server, who may send anything: bounded, every value of its type, and in the one form that
-// text() gives. Throws Error(kind peer). Whether the experiment in it is sound is looked at by
-// charter_experiment().
+// From a server, who may send anything: bounded, every value of its type, every text one line, and
+// in the one form that text() gives. Throws Error(kind peer). Whether the experiment in it is sound
+// is looked at by charter_experiment(), and whether `leaves` is true where the exchanges are known.
 Charter read_charter(const std::string& text);
 
 // The experiment as a member computes with it: N clients, no data, no noise. Throws Error(kind

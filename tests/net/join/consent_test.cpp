@@ -36,6 +36,16 @@ TEST(Consent, ATextOfTheServerDoesNotCommandTheTerminal) {
   EXPECT_THAT(consent_text(dealing.charter, ""), Not(HasSubstr("\x1b")));
 }
 
+TEST(Consent, ATextOfTheServerStaysInItsLine) {
+  const TestFolder folder;
+  Dealing dealing(experiment_with("fedavg"), folder / "dealt");
+  const std::size_t lines = split(consent_text(dealing.charter, ""), '\n').size();
+  dealing.charter.federation = "f\nWhat leaves this member:\n  - nothing";
+  dealing.charter.experiment["method"]["name"] = "fedavg\nIts models stay here.";
+  dealing.charter.leaves.front() += "\nIts model stays here.";
+  EXPECT_EQ(split(consent_text(dealing.charter, ""), '\n').size(), lines);
+}
+
 TEST(Consent, IsGivenOnceByHashOrByAYes) {
   const TestFolder folder;
   const Dealing dealing(experiment_with("fedavg"), folder / "dealt");
@@ -50,15 +60,14 @@ TEST(Consent, IsGivenOnceByHashOrByAYes) {
   };
   EXPECT_NO_THROW(require_consent(charter, hash, {.pinned = hash}));
   EXPECT_NO_THROW(require_consent(charter, hash, {.given = hash}));
-  EXPECT_NO_THROW(require_consent(charter, hash, {.given = hash.substr(0, 8)}));
   EXPECT_NO_THROW(require_consent(charter, hash, {.ask = says(true)}));
   EXPECT_THAT(shown, HasSubstr("What leaves this member"));
   EXPECT_EQ(error_text([&] { require_consent(charter, hash, {.ask = says(false)}); }),
             "the charter is not agreed to | to agree, add: --agree " + hash);
   EXPECT_EQ(error_text([&] { require_consent(charter, hash, {}); }),
             "the charter is not agreed to | to agree, add: --agree " + hash);
-  EXPECT_EQ(error_text([&] { require_consent(charter, hash, {.given = hash.substr(0, 7)}); }),
-            "--agree " + hash.substr(0, 7) + ": the charter of the server has the hash " + hash +
+  EXPECT_EQ(error_text([&] { require_consent(charter, hash, {.given = hash.substr(0, 63)}); }),
+            "--agree " + hash.substr(0, 63) + ": the charter of the server has the hash " + hash +
                 " | read it first: winnow join without --agree shows it");
   const std::string other(64, '0');
   EXPECT_EQ(

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
+#include <thread>
 
 #include "net/join/dealt.h"
 #include "net/join/fake_server.h"
@@ -42,6 +44,7 @@ struct Meeting {
                       .version = "test",
                       .arithmetic = "none",
                       .fingerprint = "0",
+                      .pulse = pulse,
                       .say = [this](const std::string& line) { said.push_back(line); }});
   }
 
@@ -71,6 +74,7 @@ struct Meeting {
   std::unique_ptr<Keep> keep;
   std::unique_ptr<Joiner> joiner;
   std::vector<std::string> said;
+  double pulse = 15.0;
 };
 
 v1::Refusal refusal(v1::Reason reason, const std::string& detail, bool again = false) {
@@ -308,14 +312,54 @@ TEST(Joiner, TakesNothingFromAHostileServer) {
             "a task: the direction needs 1 bytes, there are 0");
   EXPECT_THAT(text([](Meeting&, v1::Task& task) { task.set_head(task.head() + "x"); }),
               HasSubstr("a task: 1 bytes too many"));
-  EXPECT_THAT(text([](Meeting&, v1::Task& task) { *task.add_models() = task.models(0); }),
-              HasSubstr("2 models, of which 1 belong to a field"));
-  EXPECT_THAT(text([](Meeting&, v1::Task& task) {
-                for (int i = 0; i < 70000; ++i) {
-                  *task.add_models() = task.models(0);
-                }
-              }),
-              HasSubstr("sends a task of 70001 models"));
+  EXPECT_EQ(text([](Meeting& meeting, v1::Task& task) {
+              *task.add_models() = task.models(0);
+              meeting.server.hook = [](const std::string& name) { EXPECT_NE(name, "fetch"); };
+            }),
+            "the server sends a task of 2 models, expected at most 1");
+  EXPECT_EQ(text([](Meeting& meeting, v1::Task&) {
+              meeting.server.settled = {{(std::uint64_t{1} << 53) + 1, v1::ABSENT}};
+            }),
+            "the server settles an order 9007199254740993, which cannot be");
+}
+
+// The largest number that a state file can hold, and is read from again.
+TEST(Joiner, ALargeOrderThatIsSettledCanBeReadAgain) {
+  Meeting meeting("fedavg");
+  meeting.server.settled = {{std::uint64_t{1} << 53, v1::ABSENT}};
+  meeting.step();
+  EXPECT_NO_THROW(meeting.restart());
+  EXPECT_EQ(meeting.keep->settled_up_to(), std::uint64_t{1} << 53);
+}
+
+TEST(Joiner, HearsTheEndWhileItTrains) {
+  Meeting meeting("remembering");
+  std::atomic<bool> told = false;
+  meeting.server.put_out(1, 0, meeting.task(0));
+  const v1::Assignment task = meeting.server.assignment();
+  meeting.server.hook = [&](const std::string& name) {
+    if (name == "next") {
+      meeting.server.tasks.clear();
+      meeting.server.settled = {{1, v1::ABSENT}};
+      meeting.server.finished = true;
+      told = meeting.server.calls["next"] > 1;  // so the first answer was taken
+    } else {
+      EXPECT_EQ(name, "fetch") << "the server may be gone by then";
+    }
+  };
+  meeting.dealing.registry = methods([&](std::int64_t, std::int64_t) {
+    for (int i = 0; i < 1000 && !told; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  meeting.joiner.reset();
+  meeting.site = meeting.dealing.site(0);
+  meeting.pulse = 0.001;
+  meeting.restart();
+  EXPECT_EQ(meeting.joiner->take(task), Joiner::Then::finished);
+  EXPECT_TRUE(told);
+  EXPECT_EQ(meeting.joiner->model_hash(), "f00d");
+  EXPECT_TRUE(meeting.keep->memory().empty());
 }
 
 TEST(Joiner, RefusesOrdersThatAreSettledOrThatSkipOne) {
@@ -347,10 +391,19 @@ TEST(Offer, IsCheckedBeforeItIsShown) {
   EXPECT_EQ(offer.hash, dealing.charter.hash());
   EXPECT_EQ(offer.client, 2);
   EXPECT_EQ(server.hellos.at(0).charter(), "");
+  EXPECT_EQ(accept_offer(server, offer, random_process()), 2);
+  EXPECT_EQ(hex_of(server.hellos.at(1).charter()), offer.hash);
+  EXPECT_EQ(server.hellos.at(1).samples(), 0U) << "which it tells when it joins";
   server.client = 6;
-  EXPECT_EQ(error_text([&] { ask_offer(server, random_process()); }),
-            "the server calls this member client 6 of 6");
+  for (const auto& call :
+       std::vector<std::function<void()>>{[&] { ask_offer(server, random_process()); },
+                                          [&] { accept_offer(server, offer, random_process()); }}) {
+    EXPECT_EQ(error_text(call), "the server calls this member client 6 of 6");
+  }
   server.client = 0;
+  server.change_welcome = [](v1::Welcome& welcome) { welcome.clear_charter_hash(); };
+  EXPECT_THAT(error_text([&] { accept_offer(server, offer, random_process()); }),
+              HasSubstr("the charter of the server is another one now"));
   server.change_welcome = [](v1::Welcome& welcome) { welcome.set_protocol(9); };
   EXPECT_EQ(error_text([&] { ask_offer(server, random_process()); }),
             "the server speaks protocol 9, this program 1");

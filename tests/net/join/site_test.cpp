@@ -147,6 +147,23 @@ TEST(Site, RefusesACharterWhoseNetworkIsAnotherOneHere) {
                         "the same version of Winnow at both ends"));
 }
 
+// What was shown and agreed to is what the codec enforces.
+TEST(Site, RefusesACharterThatIsSilentAboutWhatLeaves) {
+  const TestFolder folder;
+  Dealing dealing(experiment_with("clc"), folder.path());
+  const std::vector<std::string> honest = dealing.charter.leaves;
+  ASSERT_GT(honest.size(), 1U);
+  for (const std::vector<std::string>& leaves :
+       {std::vector<std::string>{honest.front()}, std::vector<std::string>(),
+        std::vector<std::string>(honest.rbegin(), honest.rend())}) {
+    dealing.charter.leaves = leaves;
+    EXPECT_THAT(
+        error_text([&] { dealing.site(0); }),
+        HasSubstr("the charter of the server says that other things leave a member than its "
+                  "method takes | do not take part"));
+  }
+}
+
 TEST(Site, RefusesPublicImagesOfTheWrongLengthAndMemoryOfAnotherMember) {
   const TestFolder folder;
   Dealing dealing(experiment_with("rhfl"), folder.path());

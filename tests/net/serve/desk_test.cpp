@@ -9,6 +9,7 @@
 
 #include "net/serve/desk_harness.h"
 #include "winnow/base/sha256.h"
+#include "winnow/net/serve/reply_bounds.h"
 #include "winnow/train/lane.h"
 
 namespace winnow::net {
@@ -79,6 +80,63 @@ TEST(Desk, MembersEnrolFirstComeFirstServed) {
             "not_enrolled: all 3 places are taken");
   bench.reopen();
   EXPECT_EQ(bench.desk->join(identity("fay"), hello()).client(), 2U) << "for good";
+}
+
+TEST(Desk, WhoOnlyReadsTheCharterTakesNoPlace) {
+  DeskHarness bench([](DeskSetup& setup) { setup.open = true; });
+  v1::Hello curious = hello();
+  curious.clear_charter();
+  v1::Hello other = hello();
+  other.set_charter("other");
+  for (const char* name : {"dan", "eve", "fay", "gus"}) {
+    EXPECT_EQ(text_of(bench.desk->join(identity(name), curious)), "welcome");
+    EXPECT_THAT(text_of(bench.desk->join(identity(name), other)), HasSubstr("wrong_charter"));
+    EXPECT_EQ(text_of(bench.poll(name)->refusal()),
+              std::string("not_enrolled: ") + name + " is not among the members");
+  }
+  EXPECT_TRUE(bench.journal->members().empty());
+  v1::Hello agreed = hello();
+  agreed.set_samples(0);
+  EXPECT_EQ(bench.desk->join(identity("gus"), agreed).client(), 0U);
+  EXPECT_EQ(bench.desk->join(identity("dan"), agreed).client(), 1U);
+  EXPECT_EQ(bench.desk->joined(), 0) << "they are on their way";
+  bench.reopen();
+  EXPECT_EQ(bench.desk->join(identity("gus"), hello()).client(), 0U) << "and have their places";
+  EXPECT_EQ(bench.desk->joined(), 1);
+}
+
+TEST(Desk, WhoHasMoreSamplesThanACallHasRoomForIsToldWhenItJoins) {
+  DeskHarness bench([](DeskSetup& setup) {
+    setup.samples_at_most = 0;
+    setup.exchanges = {Exchange{"score",
+                                {field::round(), field::global_model()},
+                                "scored",
+                                {field::numbers("norms", "its norms", Length::up_to_samples())}}};
+  });
+  EXPECT_EQ(text_of(bench.desk->join(identity("ann"), hello('p', 245'000))), "welcome");
+  EXPECT_EQ(text_of(bench.desk->join(identity("bob"), hello('p', 246'000))),
+            "wrong_samples: samples = 246000: a reply to 'score' could be longer than the 1966080 "
+            "bytes that a call has room for");
+  EXPECT_NO_THROW(check_calls(bench.setup.exchanges));
+  EXPECT_THAT(
+      error_text([] {
+        check_calls({{"share",
+                      {field::round()},
+                      "shared",
+                      {field::floats("scores", "its scores", Length::exactly(500'000, "n"))}}});
+      }),
+      HasSubstr("the exchange 'share' of the method can be longer than the 1966080 bytes"));
+  const Exchange lists{"share",
+                       {field::round()},
+                       "shared",
+                       {field::floats("scores", "its scores", Length::exactly(500'000, "n"))}};
+  const Exchange models{
+      "share", {field::models("models", "models", Length::up_to(60'000, "k"))}, "shared", {}};
+  for (const Exchange& exchange : {lists, models}) {
+    EXPECT_THAT(error_text([&] { check_calls({exchange}); }),
+                HasSubstr("the exchange 'share' of the method can be longer than the 1966080 bytes "
+                          "that a call has room for"));
+  }
 }
 
 TEST(Desk, APollWaitsAndATaskEndsTheWait) {
@@ -431,12 +489,72 @@ TEST(Desk, WhoLeavesIsAbsentAtOnce) {
   farewell.set_process(process('p'));
   EXPECT_EQ(text_of(bench.desk->leave(identity("ann"), farewell)), "accepted");
   EXPECT_EQ(bench.desk->await(ids[0], nullptr).reason, "left");
-  EXPECT_EQ(bench.desk->samples(), (std::vector<std::int64_t>{0, 40, 40}));
+  EXPECT_EQ(bench.desk->samples(), (std::vector<std::int64_t>{40, 40, 40})) << "drawn as before";
   EXPECT_EQ(text_of(bench.poll("ann")->refusal()), "not_enrolled: ann has left");
   const std::vector<std::int64_t> later = bench.ask(1, {0});
   EXPECT_EQ(bench.desk->await(later[0], nullptr).reason, "left");
   EXPECT_EQ(bench.desk->members()[0].status, "left");
   EXPECT_EQ(text_of(bench.desk->join(identity("ann"), hello())), "welcome") << "it may come back";
+}
+
+TEST(Desk, AMemberLeavesWhicheverProcessSaysSo) {
+  DeskHarness bench;
+  v1::Farewell farewell;
+  farewell.set_process(process('q'));
+  EXPECT_EQ(text_of(bench.desk->leave(identity("eve"), farewell)),
+            "not_enrolled: eve is not among the members");
+  EXPECT_EQ(text_of(bench.desk->leave(identity("cy"), farewell)), "accepted") << "before it came";
+  EXPECT_EQ(text_of(bench.desk->join(identity("ann"), hello('p'))), "welcome");
+  EXPECT_FALSE(bench.poll("ann", 'p'));
+  const auto waiting = bench.last_poll;
+  EXPECT_EQ(text_of(bench.desk->leave(identity("ann"), farewell)), "accepted");
+  EXPECT_EQ(text_of((*waiting)->refusal()), "not_enrolled: it has left") << "the other one hears";
+  EXPECT_EQ(text_of(bench.desk->leave(identity("ann"), farewell)), "accepted") << "again";
+  EXPECT_EQ(bench.desk->samples()[0], 40);
+  farewell.set_process("q");
+  EXPECT_EQ(text_of(bench.desk->leave(identity("ann"), farewell)),
+            "wrong_fields: process has 1 bytes, expected 16");
+}
+
+TEST(Desk, WhatTheMethodRefusesIsToldThoughItWasAccepted) {
+  DeskHarness bench;
+  bench.join_all();
+  bench.begin();
+  const std::int64_t id = bench.ask(0, {0, 1})[0];
+  const v1::OrderId order = bench.task("ann").order();
+  const Parcel parcel = bench.parcel_of_reply(trained(filled(bench.layout, 2)));
+  EXPECT_EQ(text_of(bench.deliver("ann", order, parcel)), "accepted");
+  EXPECT_EQ(bench.poll("ann", 'p', 0, 1)->settled(0).verdict(), v1::ACCEPTED);
+  bench.desk->refuse_by_method(id, "not this one");
+  for (const bool restart : {false, true}) {
+    if (restart) {
+      bench.reopen();
+    }
+    const auto told = bench.poll("ann", 'p', 1, 1);
+    ASSERT_TRUE(told);
+    ASSERT_EQ(told->settled_size(), 1) << restart;
+    EXPECT_EQ(told->settled(0).verdict(), v1::REFUSED);
+  }
+  bench.begin();
+  bench.ask(0, {0, 1});
+  bench.ask(1, {0});
+  const auto next = bench.poll("ann", 'p', 1);
+  ASSERT_TRUE(next && next->has_task());
+  ASSERT_EQ(next->settled_size(), 1) << "also without having asked";
+  EXPECT_EQ(next->settled(0).verdict(), v1::REFUSED);
+}
+
+TEST(Spool, WhatCouldNotBeStoredIsTriedAgain) {
+  DeskHarness bench;
+  const std::string values(static_cast<std::size_t>(kPieceBytes), 'v');
+  const std::unique_ptr<IncomingModel> model = bench.spool->receive(std::ssize(values));
+  model->put(0, values);
+  const std::string digest = model->digest();
+  bench.spool->keep(*model, digest);
+  EXPECT_NO_THROW(bench.spool->keep(*model, digest)) << "the folder was not synced, say";
+  EXPECT_TRUE(bench.spool->holds(digest, std::ssize(values)));
+  bench.spool->keep_only({});
+  EXPECT_THAT(error_text([&] { bench.spool->keep(*model, digest); }), HasSubstr("cannot find"));
 }
 
 TEST(Desk, WhatATakenBackAttemptLearnedIsForgotten) {
@@ -500,6 +618,9 @@ TEST(Desk, EverybodyIsToldThatItIsOver) {
   bench.desk->finish("hash of the model");
   EXPECT_EQ((*waiting)->finished().model_hash(), "hash of the model");
   EXPECT_FALSE(bench.desk->all_told());
+  EXPECT_TRUE(bench.poll("bob", 'p', 0, 7)->has_finished());
+  EXPECT_TRUE(bench.poll("cy")->has_finished());
+  EXPECT_FALSE(bench.desk->all_told()) << "bob was at work and may not have listened";
   EXPECT_TRUE(bench.poll("bob")->has_finished());
   EXPECT_TRUE(bench.poll("cy")->has_finished());
   EXPECT_TRUE(bench.desk->all_told());

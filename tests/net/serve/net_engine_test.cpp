@@ -15,8 +15,9 @@
 namespace winnow::net {
 namespace {
 
-using ::testing::ElementsAre;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Thrown where the server "dies" on its own thread.
 class Death : public std::exception {};
@@ -39,6 +40,8 @@ class Members {
 
   // Whether a member keeps silent on an order.
   std::function<bool(std::int64_t client, const v1::OrderId& order)> silent = {};
+  // Whether it leaves for good instead.
+  std::function<bool(std::int64_t client, const v1::OrderId& order)> leaves = {};
 
   void start(Desk& desk) {
     stop_ = false;
@@ -94,6 +97,12 @@ class Members {
         settled = std::max(settled, each.order());
       }
       if (assignment.has_finished()) {
+        return;
+      }
+      if (assignment.has_task() && leaves && leaves(client, assignment.task().order())) {
+        v1::Farewell farewell;
+        farewell.set_process(process('p'));
+        EXPECT_EQ(text_of(desk.leave(who, farewell)), "accepted");
         return;
       }
       if (assignment.has_task()) {
@@ -379,6 +388,62 @@ TEST(NetEngine, WhoIsSilentIsAbsentAndTheSimulationOfItGivesTheSameModel) {
   EXPECT_EQ(model,
             simulated_hash(served_experiment(
                 {"federation.absences=\"" + (folder / "run/events.jsonl").string() + "\""})));
+}
+
+TEST(NetEngine, WhoHasLeftIsDrawnAsBeforeAndTheSimulationOfItGivesTheSameModel) {
+  const Experiment experiment = served_experiment({"federation.fraction=0.5", "rounds=6"});
+  const TestFolder folder;
+  Members members(experiment);
+  std::atomic<std::int64_t> gone = -1;
+  members.leaves = [&gone](std::int64_t client, const v1::OrderId& order) {
+    return order.round() == 1 && gone.exchange(client) == -1;
+  };
+  Bench bench(experiment, members, folder / "run", {.quorum = 1.0, .retry = 0.1, .start_with = 4});
+  const RunOutcome outcome = bench.run();
+  EXPECT_GE(gone, 0);
+  EXPECT_LT(outcome.summary.at("participations"), 12) << "nobody waits for it";
+  EXPECT_EQ(outcome.summary.at("model_hash"),
+            simulated_hash(served_experiment(
+                {"federation.fraction=0.5", "rounds=6",
+                 "federation.absences=\"" + (folder / "run/events.jsonl").string() + "\""})));
+}
+
+// With `stop` set, whoever would wait is interrupted.
+TEST(NetEngine, OnlyTheBeginningWaitsForMembers) {
+  const Experiment experiment = served_experiment();
+  const Workplace place(experiment, methods(), on_cpu(1), nullptr);
+  DeskHarness bench([&](DeskSetup& setup) {
+    setup.exchanges = place.exchanges();
+    setup.layouts.assign(3, place.crew().layout_of(0));
+  });
+  const std::atomic<bool> stop = true;
+  std::unique_ptr<NetEngine> engine;
+  const auto restart = [&] {
+    bench.reopen();
+    engine =
+        std::make_unique<NetEngine>(place, NetEngineOptions{.start_with = 3}, bench.clock, &stop);
+    engine->attach(*bench.desk, *bench.journal);
+  };
+  restart();
+  EXPECT_THROW(engine->begin(0), Interrupted);
+  bench.join_all();
+  EXPECT_NO_THROW(engine->begin(0));
+  v1::Farewell farewell;
+  farewell.set_process(process('p'));
+  std::ignore = bench.desk->leave(identity("ann"), farewell);
+  restart();
+  EXPECT_NO_THROW(engine->begin(0)) << "it had begun";
+  restart();
+  EXPECT_NO_THROW(engine->begin(1));
+  EXPECT_THAT(bench.events, Not(Contains("waiting for members")));
+  for (const char* name : {"bob", "cy"}) {
+    std::ignore = bench.desk->leave(identity(name), farewell);
+  }
+  restart();
+  EXPECT_THROW(engine->begin(2), Interrupted) << "nobody is left to ask";
+  EXPECT_THAT(bench.events, Contains("waiting for members"));
+  EXPECT_EQ(text_of(bench.desk->join(identity("bob"), hello('q'))), "welcome");
+  EXPECT_NO_THROW(engine->begin(2));
 }
 
 TEST(NetEngine, WithoutAQuorumTheRoundIsPlayedAgain) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -56,9 +57,17 @@ class Channel {
   virtual void cancel() = 0;
 };
 
-// Over TLS, with a connection of its own. `stop`, when set, ends calls early.
+// How long calls may take.
+struct CallLimits {
+  std::chrono::milliseconds join{10'000};   // and leaving
+  std::chrono::milliseconds next{40'000};   // the server answers after 25 seconds
+  std::chrono::milliseconds piece{60'000};  // all others
+};
+
+// Over TLS, with a connection of its own; another one once a call took too long, since a connection
+// may be dead without a word. `stop`, when set, ends calls early.
 std::unique_ptr<Channel> open_channel(const std::string& host, std::uint16_t port,
-                                      const Credentials& credentials,
-                                      const std::atomic<bool>* stop);
+                                      const Credentials& credentials, const std::atomic<bool>* stop,
+                                      const CallLimits& limits = {});
 
 }  // namespace winnow::member

@@ -2,15 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "winnow/base/error.h"
 
 namespace winnow::member {
 namespace {
 
-constexpr std::size_t kFewestDigits = 8;
+// What a server says cannot look like a further line of ours.
+std::string in_one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  return printable(text);
+}
 
 std::string line_about(const std::string& what, const std::string& says) {
-  return fmt::format("  {:<12} {}\n", what, says);
+  return fmt::format("  {:<12} {}\n", what, in_one_line(says));
 }
 
 // The value of a key of the experiment as text; what is not there is shown as such.
@@ -44,7 +51,7 @@ std::string consent_text(const Charter& charter, const std::string& hash) {
   const Json& experiment = charter.experiment;
   const Json& method = part_of(experiment, "method");
   const Json& train = part_of(experiment, "train");
-  std::string text = fmt::format("The charter of federation {}\n", charter.federation);
+  std::string text = fmt::format("The charter of federation {}\n", in_one_line(charter.federation));
   text += line_about("members", std::to_string(charter.members));
   text += line_about("method", value_of(method, "name"));
   if (method.is_object() && method.size() > 1) {
@@ -61,7 +68,7 @@ std::string consent_text(const Charter& charter, const std::string& hash) {
                             value_of(charter.data, "height"), value_of(charter.data, "width")));
   text += "What leaves this member, and goes to the server:\n";
   for (const std::string& line : charter.leaves) {
-    text += fmt::format("  - {}\n", line);
+    text += fmt::format("  - {}\n", in_one_line(line));
   }
   text += "  - how many samples it has, and how many steps and passes it took\n";
   text += "  - the version of its program, and the name and a fingerprint of its arithmetic\n";
@@ -75,7 +82,7 @@ void require_consent(const Charter& charter, const std::string& hash, const Cons
     return;
   }
   if (!consent.given.empty()) {
-    if (consent.given.size() >= kFewestDigits && hash.starts_with(consent.given)) {
+    if (consent.given == hash) {
       return;
     }
     throw Error(

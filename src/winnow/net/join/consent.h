@@ -14,7 +14,7 @@ std::string consent_text(const Charter& charter, const std::string& hash);
 // What somebody has said, or is asked.
 struct Consent {
   std::string pinned = {};  // the hash that was agreed to before; empty: none
-  std::string given = {};   // by --agree; may be its first digits, at least 8; empty: none
+  std::string given = {};   // by --agree: all 64 digits of the hash; empty: none
   // Shows a text and returns whether the answer is yes; null where nobody can be asked.
   std::function<bool(const std::string& text)> ask = {};
 };

@@ -4,7 +4,6 @@
 #include "winnow/base/error.h"
 #include "winnow/net/join/commands.h"
 #include "winnow/net/join/part_flags.h"
-#include "winnow/net/pki/doctor.h"
 
 namespace winnow {
 namespace {
@@ -19,9 +18,8 @@ struct JoinFlags {
   member::PartFlags part;
 };
 
-// The nine things that can be wrong with a connection, or that none is.
 int check_connection(const member::ServerAddress& server, const Credentials& credentials) {
-  const Diagnosis diagnosis = examine(server.host, server.port, credentials);
+  const Diagnosis diagnosis = member::check_server(server, credentials);
   fmt::print("{}\n", printable(diagnosis.sentence));
   if (!diagnosis.hint.empty()) {
     fmt::print("  {}\n", printable(diagnosis.hint));

@@ -25,7 +25,6 @@ namespace winnow::member {
 namespace {
 
 constexpr int kTriesOfAReply = 3;
-constexpr std::size_t kMostTaskModels = 65535;
 
 [[noreturn]] void refuse_server(const std::string& why) {
   throw Error(ErrorKind::peer, fmt::format("the server {}", why));
@@ -142,7 +141,8 @@ std::string fetch_all(Channel& channel, const std::string& digest, std::uint64_t
   return all;
 }
 
-// Signs of life while a member trains. What the server answers to them it says again later.
+// Signs of life while a member trains. What the server answers to them it says again later, but for
+// its last word: it may be gone by then.
 class Pulse {
  public:
   Pulse(Channel& channel, v1::Report report, double seconds)
@@ -158,6 +158,12 @@ class Pulse {
     changed_.notify_all();
     thread_.join();
   }
+  // The answer that it is all over, if it came.
+  std::optional<v1::Assignment> over() {
+    const std::lock_guard lock(mutex_);
+    return over_;
+  }
+
   Pulse(const Pulse&) = delete;
   Pulse& operator=(const Pulse&) = delete;
 
@@ -168,8 +174,11 @@ class Pulse {
                               [this] { return ending_; })) {
       waiting_ = true;
       lock.unlock();
-      channel_.next(report_, [this](const Awaited& /*awaited*/) {
+      channel_.next(report_, [this](const Awaited& awaited) {
         const std::lock_guard guard(mutex_);
+        if (awaited.assignment && awaited.assignment->has_finished()) {
+          over_ = awaited.assignment;
+        }
         waiting_ = false;
         changed_.notify_all();
       });
@@ -191,8 +200,24 @@ class Pulse {
   std::condition_variable changed_;
   bool ending_ = false;
   bool waiting_ = false;
+  std::optional<v1::Assignment> over_;
   std::thread thread_;
 };
+
+v1::Hello first_words(const std::string& process) {
+  v1::Hello hello;
+  hello.set_protocol_low(kSpoken);
+  hello.set_protocol_high(kSpoken);
+  hello.set_version(build_info::kVersion);
+  hello.set_numerics(kNumerics);
+  hello.set_process(process);
+  return hello;
+}
+
+Error other_charter() {
+  return {ErrorKind::peer, "the charter of the server is another one now",
+          hint_of(v1::WRONG_CHARTER)};
+}
 
 }  // namespace
 
@@ -213,13 +238,7 @@ void raise_refusal(const v1::Refusal& refusal, const std::string& about) {
 }
 
 Offer ask_offer(Channel& channel, const std::string& process) {
-  v1::Hello hello;
-  hello.set_protocol_low(kSpoken);
-  hello.set_protocol_high(kSpoken);
-  hello.set_version(build_info::kVersion);
-  hello.set_numerics(kNumerics);
-  hello.set_process(process);
-  const v1::Welcome welcome = channel.join(hello);
+  const v1::Welcome welcome = channel.join(first_words(process));
   if (welcome.has_refusal()) {
     raise_refusal(welcome.refusal(), "refuses this member");
   }
@@ -248,6 +267,23 @@ Offer ask_offer(Channel& channel, const std::string& process) {
         fmt::format("calls this member client {} of {}", offer.client, offer.charter.members));
   }
   return offer;
+}
+
+std::int64_t accept_offer(Channel& channel, const Offer& offer, const std::string& process) {
+  v1::Hello hello = first_words(process);
+  hello.set_charter(bytes_of_hex(offer.hash));
+  const v1::Welcome welcome = channel.join(hello);
+  if (welcome.has_refusal()) {
+    raise_refusal(welcome.refusal(), "refuses this member");
+  }
+  if (welcome.charter_hash() != hello.charter()) {
+    throw other_charter();
+  }
+  if (welcome.client() >= offer.charter.members) {
+    refuse_server(
+        fmt::format("calls this member client {} of {}", welcome.client(), offer.charter.members));
+  }
+  return welcome.client();
 }
 
 std::string fetch_public_images(Channel& channel, const Charter& charter) {
@@ -290,8 +326,7 @@ void Joiner::join() {
     raise_refusal(welcome.refusal(), "refuses this member");
   }
   if (hex_of(welcome.charter_hash()) != parts_.charter_hash) {
-    throw Error(ErrorKind::peer, "the charter of the server is another one now",
-                hint_of(v1::WRONG_CHARTER));
+    throw other_charter();
   }
   if (welcome.client() != parts_.client) {
     refuse_server(fmt::format("calls this member client {}, it is client {}", welcome.client(),
@@ -313,6 +348,9 @@ Joiner::Then Joiner::take(const v1::Assignment& assignment) {
   }
   std::vector<std::pair<std::uint64_t, Fate>> settled;
   for (const v1::Settled& each : assignment.settled()) {
+    if (each.order() > static_cast<std::uint64_t>(CheckedJson::kMost)) {
+      refuse_server(fmt::format("settles an order {}, which cannot be", each.order()));
+    }
     settled.emplace_back(each.order(), fate_of(each.verdict()));
   }
   parts_.keep.learn(assignment.committed_round(), assignment.attempt(), settled);
@@ -349,8 +387,9 @@ State Joiner::model(const v1::Model& model) {
 }
 
 Message Joiner::read(const v1::Task& task) {
-  if (static_cast<std::size_t>(task.models_size()) > kMostTaskModels) {
-    refuse_server(fmt::format("sends a task of {} models", task.models_size()));
+  if (static_cast<std::size_t>(task.models_size()) > parts_.site.most_models()) {
+    refuse_server(fmt::format("sends a task of {} models, expected at most {}", task.models_size(),
+                              parts_.site.most_models()));
   }
   Parcel parcel{task.head()};
   std::map<std::string, State> models;
@@ -378,11 +417,13 @@ Joiner::Then Joiner::work(const v1::Task& task) {
     refuse_server(fmt::format("has not said what became of order {}", *open));
   }
   const Message message = read(task);
+  std::optional<v1::Assignment> over;
   try {
-    const Pulse pulse(parts_.channel, report(order.number), parts_.pulse);
+    Pulse pulse(parts_.channel, report(order.number), parts_.pulse);
     Site::Work done = parts_.site.answer(parts_.client, parts_.keep.memory(), message);
     parts_.keep.add(order, {std::move(done.reply), done.steps, done.passes, done.own_model},
                     done.memory);
+    over = pulse.over();
   } catch (const Error& error) {
     // A full disk, say. The order goes unanswered, and what was remembered before still holds.
     say(fmt::format("order {} of round {} is not answered: {}", order.number, order.round + 1,
@@ -390,6 +431,9 @@ Joiner::Then Joiner::work(const v1::Task& task) {
     return Then::pause;
   }
   ++answered_;
+  if (over) {
+    return take(*over);
+  }
   deliver(order);
   return Then::ask;
 }

@@ -23,12 +23,16 @@ struct Offer {
   std::string text;  // of the charter
   std::string hash;
   Charter charter;
-  std::int64_t client = 0;
+  std::int64_t client = 0;  // for somebody who is new only a guess
 };
 
 // Asks for it. Throws Unreachable, and Error(kind peer) where the server refuses, speaks another
 // protocol, or sends a charter that is none.
 Offer ask_offer(Channel& channel, const std::string& process);
+
+// Agrees to it, and so takes the place that it tells of; who is new gets one only now. Returns
+// which client this member is. Nothing else is told yet. Throws as ask_offer().
+std::int64_t accept_offer(Channel& channel, const Offer& offer, const std::string& process);
 
 // The public images of a charter, piece by piece, checked against their digest; empty where it has
 // none. Throws as the channel does, and Error(kind peer).

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <iostream>
 
 #include "winnow/base/error.h"
 #include "winnow/cli/console.h"
 #include "winnow/cli/signals.h"
-#include "winnow/run/directory_lock.h"
 #include "winnow/train/lane.h"
 
 namespace winnow::member {
@@ -63,13 +61,6 @@ PartOptions PartFlags::options(const ServerAddress& address, std::int64_t usual_
 
 void conclude_part(const PartFlags& flags, std::vector<Recruit> recruits,
                    const PartOptions& options, Program& program) {
-  std::error_code failed;
-  std::filesystem::create_directories(flags.state, failed);
-  if (failed) {
-    throw Error(ErrorKind::run, fmt::format("cannot create {}: {}", flags.state, failed.message()));
-  }
-  const DirectoryLock lock(
-      flags.state, fmt::format("another process takes part with the state in {}", flags.state));
   Outcome outcome;
   try {
     outcome = take_part(std::move(recruits), program.registry, options);

@@ -22,8 +22,7 @@ struct PartFlags {
   PartOptions options(const ServerAddress& address, std::int64_t usual_lanes) const;
 };
 
-// Takes part, keeps other processes out of the state folder meanwhile, prints how it ended and sets
-// the exit code.
+// Takes part, prints how it ended and sets the exit code.
 void conclude_part(const PartFlags& flags, std::vector<Recruit> recruits,
                    const PartOptions& options, Program& program);
 

@@ -47,6 +47,24 @@ std::unique_ptr<Workplace> place_of_members(const Charter& charter, const Regist
   }
 }
 
+std::size_t most_models_asked(const std::vector<Exchange>& exchanges) {
+  constexpr std::int64_t kMostPlaces = 65535;  // that a parcel can have
+  std::int64_t most = 0;
+  for (const Exchange& exchange : exchanges) {
+    std::int64_t models = 0;
+    for (const FieldRule& field : exchange.asks) {
+      if (field.type == FieldType::state) {
+        ++models;
+      } else if (field.type == FieldType::states) {
+        models += field.length.most == Length::kSamples ? kMostPlaces
+                                                        : std::min(field.length.most, kMostPlaces);
+      }
+    }
+    most = std::max(most, std::min(models, kMostPlaces));
+  }
+  return static_cast<std::size_t>(most);
+}
+
 Message on_device(const Message& message, at::Device device) {
   Message moved(message.kind());
   for (auto [name, field] : message.fields()) {
@@ -129,12 +147,20 @@ class Site::Lease {
 Site::Site(const Charter& charter, const Registry& registry, std::map<std::int64_t, Samples> held,
            const std::string& public_images, const Runtime& runtime, const std::atomic<bool>* stop)
     : place_(place_of_members(charter, registry, std::move(held), public_images, runtime, stop)),
+      most_models_(most_models_asked(place_->exchanges())),
       busy_(static_cast<std::size_t>(place_->crew().lanes()), false) {
   if (layout_digest(place_->crew()) != charter.layout) {
     throw Error(ErrorKind::peer,
                 fmt::format("the network {} of the server is not the one of this program",
                             charter.experiment.at("model").at("name").dump()),
                 "use the same version of Winnow at both ends");
+  }
+  if (lines_of(place_->exchanges()) != charter.leaves) {
+    throw Error(ErrorKind::peer,
+                "the charter of the server says that other things leave a member than its method "
+                "takes",
+                "do not take part, unless the server has another version of Winnow: then use the "
+                "same one at both ends");
   }
   place_->members().serve(place_->client_side());
 }

@@ -29,13 +29,16 @@ class Site {
  public:
   // `public_images`: their bytes, as the charter's digest has them; empty where there are none.
   // `stop`, when set, makes answer() throw Interrupted at the next training step. Throws Error(kind
-  // peer) where the charter and this program do not agree on the networks.
+  // peer) where the charter and this program do not agree on the networks, or on what leaves a
+  // member: that is shown from the charter and enforced from the exchanges.
   Site(const Charter& charter, const Registry& registry, std::map<std::int64_t, Samples> held,
        const std::string& public_images, const Runtime& runtime, const std::atomic<bool>* stop);
 
   std::int64_t samples(std::int64_t client) const;
   // Of the models that this member takes and gives.
   const LayoutPtr& layout_of(std::int64_t client) const;
+  // That a task can refer to.
+  std::size_t most_models() const { return most_models_; }
   std::size_t lanes() const { return busy_.size(); }
 
   // The task in a parcel for that member. `held` finds models that the parcel only names. Throws
@@ -61,6 +64,7 @@ class Site {
   void give_back(std::size_t lane);
 
   std::unique_ptr<Workplace> place_;
+  std::size_t most_models_;
   std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<bool> busy_;  // by lane

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <tuple>
 
 #include "winnow/base/arithmetic.h"
 #include "winnow/base/build_info.h"
@@ -17,10 +18,9 @@
 #include "winnow/base/sha256.h"
 #include "winnow/engine/fingerprint.h"
 #include "winnow/net/join/drive.h"
-#include "winnow/net/join/hex.h"
 #include "winnow/net/join/joiner.h"
 #include "winnow/net/join/member_data.h"
-#include "winnow/net/pki/doctor.h"
+#include "winnow/run/directory_lock.h"
 #include "winnow/train/lane.h"
 
 namespace winnow::member {
@@ -33,6 +33,7 @@ constexpr std::size_t kFewMembers = 100;
 struct Enlisted {
   std::string name;
   std::filesystem::path data;
+  std::unique_ptr<DirectoryLock> lock;  // of its state
   std::unique_ptr<Channel> channel;
   std::unique_ptr<Keep> keep;
   std::string process;
@@ -119,6 +120,17 @@ void allow_many_files(std::size_t members) {
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &limit);
   }
+}
+
+std::unique_ptr<DirectoryLock> lock_state(const std::filesystem::path& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) {
+    throw Error(ErrorKind::run,
+                fmt::format("cannot create {}: {}", folder.string(), failed.message()));
+  }
+  return std::make_unique<DirectoryLock>(
+      folder, fmt::format("another process takes part with the state in {}", folder.string()));
 }
 
 void check_clients(const std::vector<Enlisted>& enlisted) {
@@ -208,6 +220,23 @@ ServerAddress parse_address(const std::string& text) {
   return address;
 }
 
+Diagnosis check_server(const ServerAddress& server, const Credentials& credentials) {
+  Diagnosis diagnosis = examine(server.host, server.port, credentials);
+  if (!diagnosis.fine) {
+    return diagnosis;
+  }
+  try {
+    const std::unique_ptr<Channel> channel =
+        open_channel(server.host, server.port, credentials, nullptr);
+    std::ignore = ask_offer(*channel, random_process());
+  } catch (const Unreachable& error) {
+    return {false, printable(error.what()), ""};
+  } catch (const Error& error) {
+    return {false, error.what(), error.hint()};
+  }
+  return diagnosis;
+}
+
 Outcome take_part(std::vector<Recruit> recruits, const Registry& registry,
                   const PartOptions& options) {
   allow_many_files(recruits.size());
@@ -215,17 +244,21 @@ Outcome take_part(std::vector<Recruit> recruits, const Registry& registry,
   std::optional<Offer> agreed;
   for (const Recruit& recruit : recruits) {
     Enlisted member{
-        recruit.name, recruit.data,
+        recruit.name,
+        recruit.data,
+        lock_state(recruit.state),
         open_channel(options.server.host, options.server.port, recruit.credentials, options.stop),
-        std::make_unique<Keep>(recruit.state), random_process()};
+        std::make_unique<Keep>(recruit.state),
+        random_process()};
     Offer offer = offer_for(recruit, *member.channel, member.process, options);
     if (!agreed || agreed->hash != offer.hash) {
       require_consent(offer.charter, offer.hash,
                       {member.keep->charter(), options.agree, options.ask});
     }
-    member.client = offer.client;
     member.keep->agree(offer.charter.federation, offer.hash);
-    member.keep->become(offer.client);
+    member.client = patiently(recruit, options,
+                              [&] { return accept_offer(*member.channel, offer, member.process); });
+    member.keep->become(member.client);
     agreed = std::move(offer);
     enlisted.push_back(std::move(member));
   }
@@ -269,17 +302,7 @@ void leave_federation(const Recruit& recruit, const PartOptions& options) {
   const std::unique_ptr<Channel> channel =
       open_channel(options.server.host, options.server.port, recruit.credentials, options.stop);
   const std::string process = random_process();
-  const Offer offer = offer_for(recruit, *channel, process, options);
-  v1::Hello hello;
-  hello.set_protocol_low(kSpoken);
-  hello.set_protocol_high(kSpoken);
-  hello.set_version(build_info::kVersion);
-  hello.set_charter(bytes_of_hex(offer.hash));
-  hello.set_numerics(kNumerics);
-  hello.set_process(process);
-  if (const v1::Welcome welcome = channel->join(hello); welcome.has_refusal()) {
-    raise_refusal(welcome.refusal(), "does not let this member go");
-  }
+  std::ignore = offer_for(recruit, *channel, process, options);
   v1::Farewell farewell;
   farewell.set_process(process);
   const v1::Receipt receipt = patiently(recruit, options, [&] { return channel->leave(farewell); });

@@ -11,6 +11,7 @@
 #include "winnow/experiment/registry.h"
 #include "winnow/net/join/consent.h"
 #include "winnow/net/pki/credentials.h"
+#include "winnow/net/pki/doctor.h"
 #include "winnow/run/workplace.h"
 
 namespace winnow::member {
@@ -47,8 +48,13 @@ struct Outcome {
   bool interrupted = false;
 };
 
-// Returns when the federation is finished, when `stop` is set, or when everybody has failed. Throws
-// Error where nobody can begin, and what a single member failed with.
+// What stands between a member and its server, from the connection (examine()) to whether the
+// server wants this member.
+Diagnosis check_server(const ServerAddress& server, const Credentials& credentials);
+
+// Returns when the federation is finished, when `stop` is set, or when everybody has failed; keeps
+// other processes out of the state folders meanwhile. Throws Error where nobody can begin, and what
+// a single member failed with.
 Outcome take_part(std::vector<Recruit> recruits, const Registry& registry,
                   const PartOptions& options);
 

@@ -75,7 +75,7 @@ void Desk::fail(std::string_view point) const {
 
 // Who it is. --------------------------------------------------------------------------------------
 
-Desk::Member& Desk::admit(const Identity& who) {
+Desk::Member* Desk::known(const Identity& who) {
   if (who.federation != setup_.federation) {
     throw Refused{v1::WRONG_FEDERATION,
                   fmt::format("the certificate is of federation {}, this is {}",
@@ -95,21 +95,36 @@ Desk::Member& Desk::admit(const Identity& who) {
     throw Refused{v1::REVOKED,
                   fmt::format("the certificate of {} is revoked", short_word(who.name))};
   }
-  Member& member = found == members_.end() ? enrol(who) : *found->second;
+  if (found == members_.end()) {
+    return nullptr;
+  }
+  Member& member = *found->second;
   member.heard = clock_.now();
   member.row.seen = clock_.wall();
-  return member;
+  return &member;
 }
 
-Desk::Member& Desk::enrol(const Identity& who) {
-  const auto client = static_cast<std::int64_t>(members_.size());
+Desk::Member& Desk::admit(const Identity& who) {
+  Member* member = known(who);
+  if (member == nullptr) {
+    throw Refused{v1::NOT_ENROLLED,
+                  fmt::format("{} is not among the members", short_word(who.name))};
+  }
+  return *member;
+}
+
+void Desk::require_place(const Identity& who) const {
   if (!setup_.open) {
     throw Refused{v1::NOT_ENROLLED,
                   fmt::format("{} is not among the members", short_word(who.name))};
   }
-  if (client >= std::ssize(setup_.layouts)) {
+  if (members_.size() >= setup_.layouts.size()) {
     throw Refused{v1::NOT_ENROLLED, fmt::format("all {} places are taken", setup_.layouts.size())};
   }
+}
+
+Desk::Member& Desk::enrol(const Identity& who) {
+  const auto client = static_cast<std::int64_t>(members_.size());
   auto member = std::make_unique<Member>();
   member->row = {.client = client, .name = who.name, .fingerprint = who.fingerprint};
   journal_.put(member->row);
@@ -193,14 +208,28 @@ void Desk::check_hello(const Identity& who, const v1::Hello& hello, v1::Welcome&
                   fmt::format("{} has agreed to another charter; this one has the hash {}",
                               short_word(who.name), setup_.charter_hash)};
   }
-  const auto most = static_cast<std::uint64_t>(setup_.samples_at_most);
-  if ((most > 0 && hello.samples() > most) || hello.samples() > kMostCounted) {
-    throw Refused{v1::WRONG_SAMPLES, fmt::format("samples = {}, expected at most {}",
-                                                 hello.samples(), setup_.samples_at_most)};
-  }
+  check_samples(hello.samples());
   if (hello.process().size() != kNonceBytes) {
     throw Refused{v1::WRONG_FIELDS, fmt::format("process has {} bytes, expected {}",
                                                 hello.process().size(), kNonceBytes)};
+  }
+}
+
+void Desk::check_samples(std::uint64_t samples) const {
+  const auto most = static_cast<std::uint64_t>(setup_.samples_at_most);
+  if ((most > 0 && samples > most) || samples > kMostCounted) {
+    throw Refused{v1::WRONG_SAMPLES, fmt::format("samples = {}, expected at most {}", samples,
+                                                 setup_.samples_at_most)};
+  }
+  // Better now than in the round in which it is asked.
+  for (const Exchange& exchange : setup_.exchanges) {
+    if (longest_call(exchange, static_cast<std::int64_t>(samples)) > kMostHead) {
+      throw Refused{
+          v1::WRONG_SAMPLES,
+          fmt::format("samples = {}: a reply to '{}' could be longer than the {} bytes that a call "
+                      "has room for",
+                      samples, exchange.task, kMostHead)};
+    }
   }
 }
 
@@ -251,10 +280,19 @@ v1::Welcome Desk::join(const Identity& who, const v1::Hello& hello, std::int64_t
     note(member, who, refused, 0);
   };
   try {
-    member = &admit(who);
-    welcome.set_client(static_cast<std::uint32_t>(member->row.client));
+    member = known(who);
+    if (member == nullptr) {
+      require_place(who);
+    }
     check_hello(who, hello, welcome);
-    if (!hello.charter().empty()) {
+    const bool agrees = !hello.charter().empty();
+    if (member == nullptr && agrees) {
+      member = &enrol(who);
+    }
+    // Of somebody new that has not agreed yet: the place that is free now.
+    welcome.set_client(
+        static_cast<std::uint32_t>(member == nullptr ? std::ssize(members_) : member->row.client));
+    if (agrees && hello.samples() > 0) {
       welcome_member(*member, who, hello, expires);
     }
   } catch (const Refused& refused) {
@@ -337,7 +375,9 @@ void Desk::answer_poll(Member& member) {
     metrics_.add("winnow_bytes_total", label("direction", "down"),
                  static_cast<double>(assignment.task().head().size()));
   }
-  if (assignment.has_finished() && member.row.status == MemberStatus::present) {
+  // One that is at work may not look at the answer: it is told again when it has done it.
+  if (assignment.has_finished() && poll.working_on == 0 &&
+      member.row.status == MemberStatus::present) {
     member.row.status = MemberStatus::done;
     try {
       journal_.put(member.row);
@@ -903,15 +943,35 @@ v1::Receipt Desk::seal(const Identity& who, const v1::Sealing& sealing) {
 }
 
 v1::Receipt Desk::leave(const Identity& who, const v1::Farewell& farewell) {
-  return receipt_for(
-      who, v1::OrderId(), farewell.process(), [&](Visit&, Member& member, v1::Receipt& receipt) {
-        member.row.status = MemberStatus::left;
-        journal_.put(member.row);
-        log("info", "leave", {{"member", member.row.name}, {"client", member.row.client}});
-        leave_orders(member, "it has left");
-        receipt.set_verdict(v1::ACCEPTED);
-        changed_.notify_all();
-      });
+  Visit visit(*this);
+  v1::Receipt receipt;
+  Member* member = nullptr;
+  const auto refuse = [&](const Refused& refused) {
+    receipt.set_verdict(v1::REFUSED);
+    set_refusal(*receipt.mutable_refusal(), refused.reason, refused.detail, refused.try_again);
+    note(member, who, refused, 0);
+  };
+  try {
+    // Also for another process that takes part under the name, which then ends.
+    member = &admit(who);
+    if (farewell.process().size() != kNonceBytes) {
+      throw Refused{v1::WRONG_FIELDS, fmt::format("process has {} bytes, expected {}",
+                                                  farewell.process().size(), kNonceBytes)};
+    }
+    if (!member->gone()) {
+      member->row.status = MemberStatus::left;
+      journal_.put(member->row);
+      log("info", "leave", {{"member", member->row.name}, {"client", member->row.client}});
+      leave_orders(*member, "it has left");
+    }
+    receipt.set_verdict(v1::ACCEPTED);
+    changed_.notify_all();
+  } catch (const Refused& refused) {
+    refuse(refused);
+  } catch (const Error& error) {
+    refuse(broken(error));
+  }
+  return receipt;
 }
 
 }  // namespace winnow::net

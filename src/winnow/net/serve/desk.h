@@ -110,9 +110,11 @@ class Desk {
   std::vector<MemberView> members() const;
   // How many have joined and not left.
   std::int64_t joined() const;
-  // Waits until so many have. Throws Interrupted when `stop` is set.
+  // Waits until so many have; in the middle of a federation that is said. Throws Interrupted when
+  // `stop` is set.
   void await_members(std::int64_t count, const std::atomic<bool>* stop);
-  // How many samples each client has; 0 for those that are not there.
+  // How many samples each client has, also one that has left: it is drawn as before and absent,
+  // which a simulation can play again. 0 for those that have never come.
   std::vector<std::int64_t> samples() const;
 
   // Orders that follow belong to this attempt at this round.
@@ -147,10 +149,15 @@ class Desk {
   class Unlocked;
   class Busy;
 
+  // Who calls, if it is somebody: nothing where nobody has that name.
+  Member* known(const Identity& who);
   Member& admit(const Identity& who);
+  // Throws where no place is free for somebody new.
+  void require_place(const Identity& who) const;
   Member& enrol(const Identity& who);
   void check_process(Member& member, const std::string& process);
   void check_hello(const Identity& who, const v1::Hello& hello, v1::Welcome& welcome);
+  void check_samples(std::uint64_t samples) const;
   void welcome_member(Member& member, const Identity& who, const v1::Hello& hello,
                       std::int64_t expires);
   template <typename Body>

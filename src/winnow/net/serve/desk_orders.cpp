@@ -140,6 +140,12 @@ std::int64_t Desk::joined() const {
 }
 
 void Desk::await_members(std::int64_t count, const std::atomic<bool>* stop) {
+  if (const std::int64_t present = joined(); present < count) {
+    const std::lock_guard lock(mutex_);
+    if (committed_ > 0) {
+      log("warning", "waiting for members", {{"present", present}, {"needed", count}});
+    }
+  }
   while (joined() < count) {
     std::unique_lock lock(mutex_);
     if (failure_) {
@@ -156,9 +162,7 @@ std::vector<std::int64_t> Desk::samples() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::int64_t> samples(setup_.layouts.size());
   for (const auto& [name, member] : members_) {
-    if (member->row.status == MemberStatus::present) {
-      samples[static_cast<std::size_t>(member->row.client)] = member->row.samples;
-    }
+    samples[static_cast<std::size_t>(member->row.client)] = member->row.samples;
   }
   return samples;
 }
@@ -275,6 +279,10 @@ void Desk::decide(const std::vector<std::int64_t>& orders, OrderVerdict verdict,
   std::vector<OrderRow> rows;
   for (const std::int64_t id : orders) {
     rows.push_back(orders_.at(id)->row);
+    if (rows.back().verdict == OrderVerdict::accepted) {
+      // The member may have heard that already, and is told until it knows of later orders.
+      rows.back().horizon = orders_.rbegin()->first;
+    }
     rows.back().verdict = verdict;
     rows.back().reason = verdict == OrderVerdict::absent && orders_.at(id)->refused_once
                              ? name_of(AbsenceReason::refused)

@@ -363,8 +363,9 @@ void Journal::decide(const std::vector<OrderRow>& orders) {
     for (const OrderRow& order : orders) {
       database_
           .statement(
-              "UPDATE orders SET verdict = ?, reason = ?, head = NULL, models = NULL WHERE id = ?")
-          .bind(verdict_name(order.verdict), order.reason, order.id)
+              "UPDATE orders SET verdict = ?, reason = ?, horizon = ?, head = NULL, models = NULL "
+              "WHERE id = ?")
+          .bind(verdict_name(order.verdict), order.reason, order.horizon, order.id)
           .run();
     }
   });

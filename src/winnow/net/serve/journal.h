@@ -135,7 +135,7 @@ class Journal {
   std::vector<OrderRow> orders() const;
 
   void accept(const OrderRow& order, const std::optional<NormRow>& norm);
-  // What is decided about orders that have no reply that counts.
+  // What is decided about orders that have no reply that counts, and their horizon.
   void decide(const std::vector<OrderRow>& orders);
   // The attempt does not count: its orders become absent and get the horizon that is returned.
   std::int64_t take_back(std::int64_t round, std::int64_t attempt);

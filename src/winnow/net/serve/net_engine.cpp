@@ -63,13 +63,11 @@ void NetEngine::pause_before_retry() {
 void NetEngine::begin(std::int64_t round) {
   settled(round);
   pause_before_retry();
-  if (!started_) {
-    desk().await_members(options_.start_with, stop_);
-    started_ = true;
-  }
   std::optional<RoundRow> row = journal_->round(round);
   if (!row || !journal_->ask(round, row->attempt, 0)) {
-    // Nobody was asked yet: whoever is there now takes part.
+    // Nobody was asked yet: whoever is known now takes part. Only its beginning waits for more than
+    // one member: somebody who has left since may never come back.
+    desk().await_members(round == 0 && !row ? options_.start_with : 1, stop_);
     row = RoundRow{round, row ? row->attempt : 1, desk().samples()};
     journal_->put(*row);
   }
@@ -160,10 +158,12 @@ std::vector<Absence> NetEngine::ask(const std::vector<Order>& orders, const Fold
   std::ranges::sort(absent, {}, &Absence::client);
   traffic_.train_seconds += static_cast<double>(clock_.now() - began) / 1000.0;
   const auto asked = static_cast<std::int64_t>(orders.size());
-  ordered_ += asked;
+  const auto gone = std::ranges::count(absent, AbsenceReason::left, &Absence::reason);
+  const std::int64_t expected = asked - gone;
+  ordered_ += expected;
   // Of a single order the round as a whole decides: methods that ask one after the other go on.
   if (asked > 1 && static_cast<double>(answered_ - answered_before) <
-                       options_.quorum * static_cast<double>(asked)) {
+                       options_.quorum * static_cast<double>(expected)) {
     undecided_ = true;
     throw Undecided();
   }

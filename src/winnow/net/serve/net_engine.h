@@ -17,7 +17,7 @@
 namespace winnow::net {
 
 struct NetEngineOptions {
-  double quorum = 0.5;
+  double quorum = 0.5;          // of those who have not left
   double retry = 10.0;          // seconds before another attempt
   std::int64_t start_with = 1;  // members that must have joined before the first round
 };
@@ -75,12 +75,11 @@ class NetEngine final : public Engine {
   const std::atomic<bool>* stop_;
   Desk* desk_ = nullptr;
   Journal* journal_ = nullptr;
-  bool started_ = false;
   bool in_round_ = false;
   bool undecided_ = false;
   std::int64_t retry_at_ = 0;
   std::int64_t asks_ = 0;      // of the round
-  std::int64_t ordered_ = 0;   // in the round
+  std::int64_t ordered_ = 0;   // in the round, of members who have not left
   std::int64_t answered_ = 0;  // of them
   std::vector<std::int64_t> samples_;
   // Digests of models that were sent in the round, by their tensor; the state keeps it alive.

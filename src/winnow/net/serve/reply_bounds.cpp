@@ -4,14 +4,15 @@
 
 #include <algorithm>
 
+#include "winnow/base/error.h"
 #include "winnow/base/sha256.h"
 
 namespace winnow::net {
 namespace {
 
-constexpr std::int64_t kStartBytes = 6;                    // of a head: magic, direction, exchange
-constexpr std::int64_t kMostHead = std::int64_t{2} << 20;  // what a call can bring
-constexpr std::int64_t kMostPlaces = 65535;                // that a parcel can have
+constexpr std::int64_t kStartBytes = 6;      // of a head: magic, direction, exchange
+constexpr std::int64_t kMostPlaces = 65535;  // that a parcel can have
+constexpr std::int64_t kModelBytes = 84;     // two digests, a length and what names them
 
 std::int64_t most_values(const Length& length, std::int64_t samples) {
   return length.most == Length::kSamples ? samples : length.most;
@@ -43,14 +44,27 @@ std::int64_t head_bytes(const FieldRule& field, std::int64_t samples) {
   return list_bytes(field, samples, 2);
 }
 
-}  // namespace
-
-std::int64_t longest_head(const std::vector<FieldRule>& fields, std::int64_t samples) {
+std::int64_t sum_of_fields(const std::vector<FieldRule>& fields, std::int64_t samples) {
   std::int64_t bytes = kStartBytes;
   for (const FieldRule& field : fields) {
     bytes += head_bytes(field, samples);
   }
-  return std::min(bytes, kMostHead);
+  return bytes;
+}
+
+}  // namespace
+
+std::int64_t longest_head(const std::vector<FieldRule>& fields, std::int64_t samples) {
+  return std::min(sum_of_fields(fields, samples), kMostHead);
+}
+
+std::int64_t longest_call(const Exchange& exchange, std::int64_t samples) {
+  std::int64_t most = 0;
+  for (const std::vector<FieldRule>* fields : {&exchange.asks, &exchange.answers}) {
+    most = std::max(most,
+                    sum_of_fields(*fields, samples) + kModelBytes * most_models(*fields, samples));
+  }
+  return most;
 }
 
 std::int64_t most_models(const std::vector<FieldRule>& fields, std::int64_t samples) {
@@ -63,6 +77,19 @@ std::int64_t most_models(const std::vector<FieldRule>& fields, std::int64_t samp
     }
   }
   return std::min(models, kMostPlaces);
+}
+
+void check_calls(const std::vector<Exchange>& exchanges) {
+  for (const Exchange& exchange : exchanges) {
+    if (longest_call(exchange, 1) > kMostHead) {
+      throw Error(
+          ErrorKind::experiment,
+          fmt::format("the exchange '{}' of the method can be longer than the {} bytes that "
+                      "a call has room for",
+                      exchange.task, kMostHead),
+          "its lists or its models are too many: a smaller public batch, or fewer classes");
+    }
+  }
 }
 
 bool wants_finite_models(const std::vector<FieldRule>& fields) {

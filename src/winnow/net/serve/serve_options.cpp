@@ -92,7 +92,7 @@ Params declare(ServeOptions& options) {
   params.add("deadline", options.deadline, "seconds in which a task must be answered").above(0);
   params.add("quorum", options.quorum, "share of the chosen members that must answer").range(0, 1);
   params.add("start_with", options.start_with, "members that must have joined; 0: all").at_least(0);
-  params.add("patience", options.patience, "seconds without a word until a member is away")
+  params.add("patience", options.patience, "seconds without a word until a member is shown as away")
       .above(0);
   params.add("retry", options.retry, "seconds to wait before a round without a quorum is repeated")
       .at_least(0);

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -101,7 +102,12 @@ Caller caller_of(const grpc::CallbackServerContext& context) {
     throw Error(ErrorKind::peer, "no certificate was shown");
   }
   const std::string pem(shown.front().data(), shown.front().size());
-  return {identity_of(pem), read_certificate(pem).expires};
+  const Caller caller{identity_of(pem), read_certificate(pem).expires};
+  // TLS looks at it when the connection is made, and that may be long ago.
+  if (caller.expires < std::time(nullptr)) {
+    throw Error(ErrorKind::peer, "the certificate has expired");
+  }
+  return caller;
 }
 
 class FederationService final : public v1::Federation::CallbackService {

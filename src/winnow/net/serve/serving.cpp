@@ -2,11 +2,13 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "winnow/base/error.h"
@@ -17,6 +19,7 @@
 #include "winnow/net/serve/desk.h"
 #include "winnow/net/serve/net_engine.h"
 #include "winnow/net/serve/network_log.h"
+#include "winnow/net/serve/reply_bounds.h"
 #include "winnow/net/serve/service.h"
 #include "winnow/report/page_server.h"
 #include "winnow/run/charter.h"
@@ -29,6 +32,25 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kTick{100};
+
+// A connection for every member, and files for replies that come in.
+void raise_limit_of_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+// What no member would accept is better said here.
+void check_charter(const Charter& charter) {
+  try {
+    std::ignore = read_charter(charter.text());
+  } catch (const Error& error) {
+    throw Error(ErrorKind::experiment, fmt::format("members would refuse {}", error.what()),
+                error.hint());
+  }
+}
 
 // A thread that is told to stop and waited for when it goes.
 class Helper {
@@ -102,9 +124,14 @@ class Serving final : public RunObserver {
     start_service();
     serve_metrics();
     say(fmt::format("charter {}", charter_.hash()));
+    if (file_.options.revoked.empty()) {
+      const char* line = "serve.revoked is not set: certificates that are revoked still count";
+      log_->write("warning", "revocations", {{"detail", line}});
+      say(line);
+    }
     const std::int64_t joined = desk_->joined();
     const std::int64_t least = start_with();
-    if (joined < least) {
+    if (joined < least && session.rounds_done() == 0 && !journal_->round(0)) {
       say(fmt::format("waiting for {} of {} members", least - joined, least));
     }
     if (call_.listening) {
@@ -194,7 +221,9 @@ class Serving final : public RunObserver {
     hosted.place = std::make_unique<Workplace>(experiment, server_world(experiment, registry),
                                                registry, runtime, stop);
     const Workplace& place = *hosted.place;
+    check_calls(place.exchanges());
     charter_ = make_charter(federation_, experiment, place);
+    check_charter(charter_);
     setup_ = make_setup(place);
     auto engine = std::make_unique<NetEngine>(
         place, NetEngineOptions{file_.options.quorum, file_.options.retry, start_with()}, clock_,
@@ -229,22 +258,36 @@ class Serving final : public RunObserver {
       setup.public_images = place.world().public_images.to(at::kCPU).contiguous();
       setup.public_digest = charter_.public_digest;
     }
-    setup.revoked = [this](const std::string& fingerprint) {
-      return revocations_.contains(fingerprint);
-    };
+    setup.revoked = [this](const std::string& fingerprint) { return is_revoked(fingerprint); };
     setup.log = [this](const std::string& level, const std::string& event, const Json& fields) {
-      log_->write(level, event, fields);
-      if (event == "join") {
-        say(fmt::format(
-            "{} has joined: client {}, {} samples", fields.at("member").get<std::string>(),
-            fields.at("client").get<std::int64_t>(), fields.at("samples").get<std::int64_t>()));
-      } else if (level != "info") {
-        say(fmt::format("{}: {}", event,
-                        fields.dump(-1, ' ', false, Json::error_handler_t::replace)));
-      }
+      report(level, event, fields);
     };
     setup.fail = call_.fail;
     return setup;
+  }
+
+  void report(const std::string& level, const std::string& event, const Json& fields) {
+    log_->write(level, event, fields);
+    if (event == "join") {
+      say(fmt::format(
+          "{} has joined: client {}, {} samples", fields.at("member").get<std::string>(),
+          fields.at("client").get<std::int64_t>(), fields.at("samples").get<std::int64_t>()));
+    } else if (level != "info") {
+      say(fmt::format("{}: {}", event,
+                      fields.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    }
+  }
+
+  // While the list cannot be read what was revoked stays so, but nothing is added: that is said.
+  // The desk asks with its lock, so one call at a time.
+  bool is_revoked(const std::string& fingerprint) {
+    const bool revoked = revocations_.contains(fingerprint);
+    if (std::string problem = revocations_.problem(); problem != problem_) {
+      problem_ = std::move(problem);
+      report(problem_.empty() ? "info" : "error", "revocations",
+             {{"detail", problem_.empty() ? "the list can be read again" : problem_}});
+    }
+    return revoked;
   }
 
   void open(const Experiment& experiment) {
@@ -317,6 +360,10 @@ class Serving final : public RunObserver {
     desk_->settle(outcome.rounds_done);
     write_members(outcome.rounds_done);
     desk_->finish(outcome.summary.at("model_hash").get<std::string>());
+    if (!desk_->all_told()) {
+      say(fmt::format("waiting up to {:.0f} seconds for members to hear that it is over",
+                      call_.farewell));
+    }
     const auto until =
         std::chrono::steady_clock::now() + std::chrono::duration<double>(call_.farewell);
     while (!desk_->all_told() && std::chrono::steady_clock::now() < until &&
@@ -333,6 +380,7 @@ class Serving final : public RunObserver {
   Credentials credentials_;
   std::string federation_;
   Revocations revocations_;
+  std::string problem_;  // of the list of revocations, as it was said last
   bool resumes_ = false;
   Charter charter_;
   DeskSetup setup_;
@@ -352,6 +400,7 @@ class Serving final : public RunObserver {
 }  // namespace
 
 RunOutcome serve(const ServeFile& file, const Registry& registry, const ServeCall& call) {
+  raise_limit_of_files();
   Serving serving(file, call);
   return serving.play(registry);
 }

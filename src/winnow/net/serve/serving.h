@@ -24,7 +24,9 @@ struct ServeCall {
   // Told the ports when they are known; that of the metrics is 0 where there is none.
   std::function<void(std::uint16_t port, std::uint16_t metrics)> listening = {};
   FailPoint fail = {};
-  double farewell = 5.0;  // seconds for members to hear that it is over
+  // Seconds for members to hear that it is over. One that has lost the connection comes back within
+  // a minute; when all have heard it ends at once.
+  double farewell = 75.0;
 };
 
 // Throws Error(kind experiment) for what cannot be served, Error(kind run) where the directory

@@ -224,6 +224,14 @@ std::unique_ptr<IncomingModel> Spool::receive(std::int64_t bytes) const {
 
 void Spool::keep(IncomingModel& model, const std::string& digest) const {
   const fs::path path = path_of(digest);
+  if (model.descriptor_ < 0) {
+    // It has its name since an earlier call, which then failed.
+    if (!holds(digest, model.bytes_)) {
+      fail_spool(path, "find", ENOENT);
+    }
+    sync_spool(folder_);
+    return;
+  }
   if (::fsync(model.descriptor_) != 0 || ::rename(model.path_.c_str(), path.c_str()) != 0) {
     fail_spool(path, "write", errno);
   }

@@ -61,7 +61,7 @@ class Spool {
 
   bool holds(const std::string& digest, std::int64_t bytes) const;
   std::unique_ptr<IncomingModel> receive(std::int64_t bytes) const;
-  // Down to the disk and under its name.
+  // Down to the disk and under its name. What failed may be tried again.
   void keep(IncomingModel& model, const std::string& digest) const;
   void keep(const State& model, const std::string& digest) const;
 
