@@ -37,6 +37,8 @@ class Site {
   // Of the models that this member takes and gives.
   const LayoutPtr& layout_of(std::int64_t client) const;
   std::size_t lanes() const { return busy_.size(); }
+  // The samples of all its members.
+  const World& world() const { return place_->world(); }
 
   // The task in a parcel for that member. `held` finds models that the parcel only names. Throws
   // Error(kind peer).
