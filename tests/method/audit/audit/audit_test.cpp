@@ -188,7 +188,7 @@ TEST(AuditMemory, RowsComeBackAndForgedOnesDoNot) {
   EXPECT_THAT(error_text([&] { read_kept(archive, 3, 2); }),
               HasSubstr("findings: 2 is no value of a finding"));
   Archive told;
-  told.values[kOutcomeName] = outcome_json({.noise_rate = 0.25});
+  told.values[kOutcomeName] = outcome_json({.bars = {}, .noise_rate = 0.25});
   EXPECT_EQ(read_kept(told, 3, 2).outcome->noise_rate, 0.25);
   told.values[kOutcomeName]["kind"] = 7;
   EXPECT_THAT(error_text([&] { read_kept(told, 3, 2); }), HasSubstr("kind = 7"));
