@@ -11,6 +11,7 @@
 #include "winnow/audit/output.h"
 #include "winnow/audit/run_evidence.h"
 #include "winnow/experiment/relabel.h"
+#include "winnow/method/audit/audit/rows.h"
 #include "winnow/run/runner.h"
 
 namespace winnow::audit_test {
@@ -18,8 +19,8 @@ namespace winnow::audit_test {
 using ::testing::HasSubstr;
 
 // Easy patterns, a fifth of the labels of two of six clients wrong.
-Experiment easy(const std::string& noise) {
-  const Json tree = parse_toml(R"(
+Json easy_tree(const std::string& noise) {
+  return parse_toml(R"(
 name = "audit"
 rounds = 10
 [data]
@@ -40,8 +41,11 @@ batch_size = 16
 lr = 0.05
 label_smoothing = 0.1
 )" + noise,
-                               "easy");
-  return parse_experiment(tree, builtin_registry());
+                    "easy");
+}
+
+Experiment easy(const std::string& noise) {
+  return parse_experiment(easy_tree(noise), builtin_registry());
 }
 
 const char* const kWrongLabels = R"(
@@ -139,6 +143,43 @@ TEST(Audit, ModelsThatHaveLearntTooLittleAreAWarning) {
   const Audit audit = audit_of(experiment, world);
   ASSERT_FALSE(audit.warnings.empty());
   EXPECT_THAT(audit.warnings.front(), HasSubstr("learnt too little to judge labels"));
+}
+
+// Members that judge themselves and send sums find what one place with all data finds, bit for bit.
+TEST(Audit, AFederationThatAuditsItselfFindsTheSame) {
+  Experiment experiment = easy(kWrongLabels);
+  experiment.rounds = 3;
+  const World world = make_world(experiment, builtin_registry());
+  const Audit audit = audit_of(experiment, world, {.plant = 0.0});
+  Json tree = easy_tree(kWrongLabels);
+  tree["rounds"] = 3;
+  tree["method"] = {{"name", "audit"}, {"folds", 3}, {"least", 1}};
+  const Experiment federated = parse_experiment(tree, builtin_registry());
+  Session session(federated, builtin_registry(), {.lanes = 2, .device = "cpu"}, nullptr);
+  while (session.rounds_done() < session.rounds()) {
+    session.play();
+  }
+  const Findings findings = session.findings();
+  const auto memories = session.engine().memories();
+  std::size_t place = 0;
+  for (std::int64_t client = 0; client < 6; ++client) {
+    const ClientFinding& expected = audit.findings.clients[static_cast<std::size_t>(client)];
+    EXPECT_EQ(findings.noise_levels.at(client), expected.noise_rate);
+    EXPECT_EQ(findings.scores.at("excess_rate").at(client), expected.kind.rate);
+    EXPECT_EQ(findings.scores.at("p_label_noise").at(client), expected.probabilities[1]);
+    EXPECT_EQ(findings.scores.at("p_hostile").at(client), expected.probabilities[4]);
+    EXPECT_EQ(findings.scores.at("label_issues").at(client), expected.label_issues);
+    EXPECT_EQ(findings.scores.at("judged").at(client), expected.judged);
+    const audit::Kept kept =
+        audit::read_kept(memories.at(client).own, expected.samples, world.data.classes);
+    for (const SampleFinding& sample : kept.found) {
+      ASSERT_LT(place, audit.findings.samples.size());
+      EXPECT_EQ(sample, audit.findings.samples[place]) << "sample " << place;
+      ++place;
+    }
+  }
+  EXPECT_EQ(place, audit.findings.samples.size());
+  EXPECT_GT(audit.findings.clients[1].label_issues, 0);
 }
 
 TEST(Audit, ATestSplitAmongTheClientsIsAWarning) {

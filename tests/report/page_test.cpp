@@ -57,7 +57,33 @@ TEST(AuditPage, NeedsNothingFromOutsideAndKeepsDataInsideItsScript) {
     EXPECT_THAT(page, Not(HasSubstr(way)));
   }
   const Json data{{"name", "</script><script>alert(1)"}};
-  EXPECT_EQ(Json::parse(data_in(render_audit_page(data))), data);
+  const Json inside = Json::parse(data_in(render_audit_page(data)));
+  EXPECT_EQ(inside.at("name"), data.at("name"));
+  EXPECT_TRUE(inside.at("shown").empty());
+}
+
+// A browser draws the worst samples before it has read all others.
+TEST(AuditPage, HasTheWorstSamplesFirstAndTheOthersBehindItsScript) {
+  Json data{{"name", "many"}, {"shown", Json::array()}};
+  for (int i = 0; i < 6000; ++i) {
+    data["shown"].push_back({{"name", "</script>" + std::to_string(i)}});
+  }
+  const std::string page = render_audit_page(data);
+  const Json inside = Json::parse(data_in(page));
+  EXPECT_EQ(inside.at("shown").size(), 600U);
+  EXPECT_EQ(inside.at("held"), 6000);
+  std::vector<Json> all(inside.at("shown").begin(), inside.at("shown").end());
+  const std::string open = "<script type=\"application/json\" class=\"rest\">";
+  std::size_t scripts = 0;
+  for (std::size_t at = page.find(open); at != std::string::npos; at = page.find(open, at + 1)) {
+    EXPECT_GT(at, page.find("drawSamples()"));
+    const std::size_t first = at + open.size();
+    const Json part = Json::parse(page.substr(first, page.find("</script>", first) - first));
+    all.insert(all.end(), part.begin(), part.end());
+    ++scripts;
+  }
+  EXPECT_EQ(scripts, 2U);
+  EXPECT_EQ(all, std::vector<Json>(data["shown"].begin(), data["shown"].end()));
 }
 
 }  // namespace winnow::page_test

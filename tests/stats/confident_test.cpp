@@ -126,4 +126,19 @@ TEST(Confident, ClassesThatDoNotFitAreABug) {
   EXPECT_THROW(counts += JointCounts(3), Error);
 }
 
+TEST(Confident, SumsComeBackFromTheirNumbersAndClassesCanBeTakenOut) {
+  ThresholdSums sums(3);
+  for (const Sample& sample : random_samples(5, 200, 3)) {
+    sums.add(sample.p, sample.given);
+  }
+  sums.add(0.25, 1);
+  ThresholdSums copy(sums.samples(), sums.sums());
+  EXPECT_EQ(copy.samples(), sums.samples());
+  EXPECT_EQ(copy.thresholds(), sums.thresholds()) << "to the last bit";
+  copy.forget(1);
+  EXPECT_EQ(copy.samples()[1], 0);
+  EXPECT_EQ(copy.thresholds()[1], std::numeric_limits<double>::infinity());
+  EXPECT_EQ(copy.thresholds()[0], sums.thresholds()[0]);
+}
+
 }  // namespace winnow::confident_test

@@ -8,21 +8,10 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
+#include "winnow/method/audit/audit/judging.h"
 
 namespace winnow {
 namespace {
-
-void deal_clients(const std::vector<std::int64_t>& holders, Stream& stream,
-                  const std::vector<ClientData>& clients, Folds& folds) {
-  std::vector<std::int64_t> order = holders;
-  stream.shuffle(std::span(order));
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto client = static_cast<std::size_t>(order[i]);
-    const auto fold = static_cast<std::int64_t>(i) % folds.count;
-    folds.of_clients[client] = fold;
-    folds.of[client].assign(clients[client].samples.size(), fold);
-  }
-}
 
 void deal_samples(Stream& stream, const std::vector<ClientData>& clients, std::int64_t classes,
                   Folds& folds) {
@@ -63,10 +52,14 @@ Folds make_folds(const std::vector<ClientData>& clients, std::int64_t classes, s
   Folds folds{.over_clients = std::ssize(holders) >= count, .count = count};
   folds.of.resize(clients.size());
   folds.of_clients.assign(clients.size(), -1);
-  Stream stream(seed, "audit folds", repetition);
   if (folds.over_clients) {
-    deal_clients(holders, stream, clients, folds);
+    for (const auto& [client, fold] : audit::deal_folds(holders, count, seed, repetition)) {
+      const auto at = static_cast<std::size_t>(client);
+      folds.of_clients[at] = fold;
+      folds.of[at].assign(clients[at].samples.size(), fold);
+    }
   } else {
+    Stream stream(seed, "audit folds", repetition);
     deal_samples(stream, clients, classes, folds);
   }
   return folds;

@@ -4,21 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 
 #include "winnow/base/error.h"
-#include "winnow/base/random.h"
+#include "winnow/method/audit/audit/judging.h"
 
 namespace winnow {
 namespace {
 
 constexpr std::int64_t kParts = 4;  // of a single owner's samples
 constexpr std::int64_t kAgreementSamples = 500;
-constexpr std::int64_t kNeighbours = 10;           // spec: audit 4
-constexpr std::int64_t kMostCompared = 4000;       // neighbours are looked for among so many
-constexpr std::int64_t kMostCoordinates = 20'000;  // of an update that is compared
-constexpr std::size_t kPiece = 1024;
+constexpr std::int64_t kPiece = 1024;  // samples that a lane looks at in one go, about
 
 std::size_t place(std::int64_t number) {
   return static_cast<std::size_t>(number);
@@ -30,47 +26,39 @@ at::Tensor index_of(const std::vector<std::int64_t>& rows) {
   return index;
 }
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) {
-    return 0.0;
-  }
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-// What one model says of some samples.
-struct Said {
-  at::Tensor p;         // float [samples, classes]
-  at::Tensor features;  // float [samples, width]; undefined where the network has none
-  std::vector<double> norm;
-};
-
 // One fold: its federation, trained, and what it says.
 class FoldJudge {
  public:
   FoldJudge(Session& session, const Feed& feed, std::int64_t batch, bool features)
       : session_(session), feed_(feed), batch_(batch), features_(features) {}
 
-  // In the order of `samples`. spec: audit 4
-  Said ask(const std::vector<std::int64_t>& samples) const {
-    const std::int64_t classes = session_.world().data.classes;
-    const std::size_t pieces = (samples.size() + kPiece - 1) / kPiece;
-    std::vector<at::Tensor> logits(pieces);
-    std::vector<at::Tensor> features(pieces);
+  // In the order of `samples`, of which those of a client lie next to each other: `groups` says
+  // how many there are of each. A client's are looked at in the batches that it would form itself.
+  audit::Said ask(const std::vector<std::int64_t>& samples,
+                  const std::vector<std::int64_t>& groups) const {
+    std::vector<std::span<const std::int64_t>> pieces;
+    const std::int64_t most = std::max<std::int64_t>(1, kPiece / batch_) * batch_;
+    std::int64_t first = 0;
+    for (const std::int64_t group : groups) {
+      for (std::int64_t done = 0; done < group; done += most) {
+        pieces.push_back(
+            std::span(samples).subspan(place(first + done), place(std::min(most, group - done))));
+      }
+      first += group;
+    }
+    std::vector<at::Tensor> logits(pieces.size());
+    std::vector<at::Tensor> features(pieces.size());
     Crew& crew = session_.crew();
     crew.run(
-        pieces,
+        pieces.size(),
         [&](std::size_t worker, std::size_t item) {
           Lane& lane = crew.lane(worker);
-          const auto part = std::span(samples).subspan(
-              item * kPiece, std::min(kPiece, samples.size() - item * kPiece));
           lane.on_stream([&] {
             lane.load(session_.global());
             std::vector<at::Tensor> own_logits;
             std::vector<at::Tensor> own_features;
             if (features_) {
-              lane.each_batch(feed_, part, batch_, {}, /*training=*/false,
+              lane.each_batch(feed_, pieces[item], batch_, {}, /*training=*/false,
                               [&](const at::Tensor& taken, const at::Tensor& out) {
                                 own_features.push_back(taken.flatten(1).to(at::kCPU, at::kFloat));
                                 own_logits.push_back(out.to(at::kCPU, at::kFloat));
@@ -78,29 +66,15 @@ class FoldJudge {
               features[item] = at::cat(own_features);
               logits[item] = at::cat(own_logits);
             } else {
-              logits[item] = lane.logits(feed_, part, batch_).to(at::kCPU, at::kFloat);
+              logits[item] = lane.logits(feed_, pieces[item], batch_).to(at::kCPU, at::kFloat);
             }
           });
         },
         [](std::size_t /*item*/) {});
-    Said said;
     if (samples.empty()) {
-      said.p = at::zeros({0, classes});
-      return said;
+      return {.p = at::zeros({0, session_.world().data.classes})};
     }
-    said.p = at::softmax(at::cat(logits), 1).contiguous();
-    said.p = at::nan_to_num(said.p, 0.0);
-    const at::Tensor away =
-        (said.p - 1.0 / static_cast<double>(classes)).pow(2).sum(1).sqrt().to(at::kDouble);
-    at::Tensor norm = away;
-    if (features_) {
-      said.features = at::cat(features).contiguous();
-      // With the bias the head's input is (f, 1).
-      norm = away * (said.features.to(at::kDouble).pow(2).sum(1) + 1.0).sqrt();
-    }
-    norm = at::nan_to_num(norm, 0.0).contiguous();
-    said.norm.assign(norm.data_ptr<double>(), norm.data_ptr<double>() + norm.numel());
-    return said;
+    return audit::said_of(features_ ? at::cat(features) : at::Tensor(), at::cat(logits));
   }
 
  private:
@@ -109,35 +83,6 @@ class FoldJudge {
   std::int64_t batch_;
   bool features_;
 };
-
-// Mean distance of each row to its nearest neighbours among the others.
-std::vector<double> neighbour_distances(const at::Tensor& features) {
-  const std::int64_t count = features.size(0);
-  const std::int64_t stride = (count + kMostCompared - 1) / kMostCompared;
-  std::vector<std::int64_t> chosen;
-  for (std::int64_t i = 0; i < count; i += std::max<std::int64_t>(stride, 1)) {
-    chosen.push_back(i);
-  }
-  const at::Tensor others = features.index_select(0, index_of(chosen));
-  const std::int64_t near = std::min(kNeighbours, others.size(0) - 1);
-  std::vector<double> distances(place(count), 0.0);
-  if (near < 1) {
-    return distances;
-  }
-  for (std::int64_t start = 0; start < count; start += static_cast<std::int64_t>(kPiece)) {
-    const std::int64_t size = std::min(static_cast<std::int64_t>(kPiece), count - start);
-    at::Tensor between = at::cdist(features.narrow(0, start, size), others).contiguous();
-    for (std::int64_t i = start; i < start + size; ++i) {
-      if (i % stride == 0) {  // not its own neighbour
-        between.data_ptr<float>()[(i - start) * others.size(0) + i / stride] = 1e30F;
-      }
-    }
-    const at::Tensor nearest = std::get<0>(at::topk(between, near, 1, /*largest=*/false));
-    const at::Tensor mean = nearest.to(at::kDouble).mean(1).contiguous();
-    std::copy_n(mean.data_ptr<double>(), size, distances.begin() + start);
-  }
-  return distances;
-}
 
 // The parts of an audit that come together over all folds.
 class Judging {
@@ -181,7 +126,7 @@ class Judging {
     experiment.eval_every = 1'000'000'000;
     experiment.local_accuracy = false;
     experiment.truth = Truth::none;
-    experiment.seed = stream_key(experiment_.seed, "audit", {place(number)}) >> 1U;
+    experiment.seed = audit::fold_seed(experiment_.seed, number);
     std::vector<bool> known(place(world.data.classes), false);
     for (const ClientData& client : world.clients) {
       for (const std::int64_t label : client.given) {
@@ -258,17 +203,18 @@ class Judging {
     for (const std::int64_t at : places) {
       samples.push_back(held_[place(at)].sample);
     }
-    const Said said = judge.ask(samples);
+    const std::vector<std::int64_t> groups = groups_of(places);
+    const audit::Said said = judge.ask(samples, groups);
     add_rows(said.p, places, result_.p);
     for (std::size_t i = 0; i < places.size(); ++i) {
       const std::size_t at = place(places[i]);
-      result_.gradient_norm[at] += said.norm[i];
+      result_.gradient_norm[at] += said.gradient_norms[i];
       if (!known[place(held_[at].given)]) {
         result_.judged[at] = false;
       }
     }
     if (said.features.defined()) {
-      measure_distances(session, said.features, places);
+      measure_distances(session, said.features, places, groups);
     }
     if (options_.in_sample) {
       judge_seen(judge, places);
@@ -315,33 +261,44 @@ class Judging {
         samples.push_back(held_[at].sample);
       }
     }
-    add_rows(judge.ask(samples).p, seen, result_.p_in_sample);
+    add_rows(judge.ask(samples, groups_of(seen)).p, seen, result_.p_in_sample);
   }
 
-  // Rows of a client lie next to each other.
-  void measure_distances(Session& session, const at::Tensor& features,
-                         const std::vector<std::int64_t>& places) {
-    std::vector<std::pair<std::int64_t, std::int64_t>> groups;  // first row, rows
+  // How many of the places, in their order, are of one client after the other.
+  std::vector<std::int64_t> groups_of(const std::vector<std::int64_t>& places) const {
+    std::vector<std::int64_t> groups;
     for (std::size_t i = 0; i < places.size(); ++i) {
-      const std::int64_t client = held_[place(places[i])].client;
-      if (i == 0 || held_[place(places[i - 1])].client != client) {
-        groups.emplace_back(static_cast<std::int64_t>(i), 0);
+      if (i == 0 || held_[place(places[i])].client != held_[place(places[i - 1])].client) {
+        groups.push_back(0);
       }
-      ++groups.back().second;
+      ++groups.back();
+    }
+    return groups;
+  }
+
+  void measure_distances(Session& session, const at::Tensor& features,
+                         const std::vector<std::int64_t>& places,
+                         const std::vector<std::int64_t>& groups) {
+    std::vector<std::int64_t> firsts{0};
+    for (const std::int64_t group : groups) {
+      firsts.push_back(firsts.back() + group);
     }
     std::vector<std::vector<double>> found(groups.size());
     session.crew().run(
         groups.size(),
         [&](std::size_t /*worker*/, std::size_t item) {
-          found[item] =
-              neighbour_distances(features.narrow(0, groups[item].first, groups[item].second));
+          found[item] = audit::neighbour_distances(features.narrow(0, firsts[item], groups[item]));
         },
         [](std::size_t /*item*/) {});
     std::vector<double> all;
+    StatHistogram histogram;
     for (const std::vector<double>& group : found) {
-      all.insert(all.end(), group.begin(), group.end());
+      for (const double distance : group) {
+        all.push_back(distance);
+        histogram.add(on_log_scale(distance));
+      }
     }
-    const double middle = std::max(median_of(all), 1e-12);
+    const double middle = audit::middle_distance(histogram);
     for (std::size_t i = 0; i < places.size(); ++i) {
       result_.distance[place(places[i])] += all[i] / middle;
     }
@@ -357,8 +314,6 @@ class Judging {
       }
     }
     const State& start = session.global();
-    const std::int64_t parameters = session.crew().layout()->parameters();
-    const std::int64_t stride = std::max<std::int64_t>(1, parameters / kMostCoordinates);
     std::vector<at::Tensor> updates(clients.size());
     session.crew().run(
         clients.size(),
@@ -370,34 +325,14 @@ class Judging {
                 lane.train(start, {data.samples, data.given}, experiment_.train, {},
                            {session.experiment().seed, session.rounds(),
                             static_cast<std::int64_t>(clients[item])});
-            const auto parts = [&](const State& state) {
-              return state.flat.narrow(0, 0, parameters).slice(0, 0, parameters, stride);
-            };
-            updates[item] =
-                (parts(outcome.state) - parts(start)).to(at::kCPU, at::kDouble).contiguous();
+            updates[item] = audit::thinned_update(start, outcome.state);
           });
         },
         [](std::size_t /*item*/) {});
-    compare_updates(clients, updates);
-  }
-
-  void compare_updates(const std::vector<std::size_t>& clients,
-                       const std::vector<at::Tensor>& updates) {
-    if (clients.size() < 2) {
-      return;
-    }
-    const at::Tensor sum = at::stack(updates).sum(0);
-    std::vector<double> norms;
-    for (const at::Tensor& update : updates) {
-      norms.push_back(update.norm().item<double>());
-    }
-    const double middle = std::max(median_of(norms), 1e-12);
+    const std::vector<audit::UpdateShape> shapes = audit::compare_updates(updates);
     for (std::size_t i = 0; i < clients.size(); ++i) {
-      const at::Tensor others = sum - updates[i];
-      const double lengths = norms[i] * others.norm().item<double>();
-      const double cosine = lengths > 0.0 ? updates[i].dot(others).item<double>() / lengths : 0.0;
-      result_.update_cosine[clients[i]] = std::isfinite(cosine) ? cosine : 0.0;
-      result_.update_norm[clients[i]] = std::isfinite(norms[i]) ? norms[i] / middle : 1.0;
+      result_.update_cosine[clients[i]] = shapes[i].cosine;
+      result_.update_norm[clients[i]] = shapes[i].norm;
     }
   }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "winnow/base/error.h"
 
@@ -33,13 +34,39 @@ void require_same(std::size_t one, std::size_t other, const char* what) {
 ThresholdSums::ThresholdSums(std::int64_t classes)
     : samples_(static_cast<std::size_t>(classes)), steps_(static_cast<std::size_t>(classes)) {}
 
+ThresholdSums::ThresholdSums(std::vector<std::int64_t> samples, std::span<const double> sums)
+    : samples_(std::move(samples)) {
+  require_same(samples_.size(), sums.size(), "threshold sums");
+  for (const double sum : sums) {
+    steps_.push_back(static_cast<std::int64_t>(std::llround(sum * kStepsOfOne)));
+  }
+}
+
 void ThresholdSums::add(std::span<const float> p, std::int64_t given) {
   require_same(p.size(), samples_.size(), "threshold sums");
   require_class(given, std::ssize(samples_), "threshold sums");
-  const auto at = static_cast<std::size_t>(given);
-  const double own = std::clamp(static_cast<double>(p[at]), 0.0, 1.0);
+  add(static_cast<double>(p[static_cast<std::size_t>(given)]), given);
+}
+
+void ThresholdSums::add(double value, std::int64_t label) {
+  require_class(label, std::ssize(samples_), "threshold sums");
+  const auto at = static_cast<std::size_t>(label);
   ++samples_[at];
-  steps_[at] += static_cast<std::int64_t>(own * kStepsOfOne);
+  steps_[at] += static_cast<std::int64_t>(std::clamp(value, 0.0, 1.0) * kStepsOfOne);
+}
+
+void ThresholdSums::forget(std::int64_t label) {
+  require_class(label, std::ssize(samples_), "threshold sums");
+  samples_[static_cast<std::size_t>(label)] = 0;
+  steps_[static_cast<std::size_t>(label)] = 0;
+}
+
+std::vector<double> ThresholdSums::sums() const {
+  std::vector<double> sums;
+  for (const std::int64_t steps : steps_) {
+    sums.push_back(static_cast<double>(steps) / kStepsOfOne);
+  }
+  return sums;
 }
 
 ThresholdSums& ThresholdSums::operator+=(const ThresholdSums& other) {
@@ -77,6 +104,11 @@ std::int64_t confident_class(std::span<const float> p, std::span<const double> t
 
 JointCounts::JointCounts(std::int64_t classes)
     : classes_(classes), counts_(static_cast<std::size_t>(classes * classes)) {}
+
+JointCounts::JointCounts(std::int64_t classes, std::vector<std::int64_t> counts)
+    : classes_(classes), counts_(std::move(counts)) {
+  require_same(counts_.size(), static_cast<std::size_t>(classes * classes), "joint counts");
+}
 
 void JointCounts::add(std::int64_t given, std::int64_t counted) {
   require_class(given, classes_, "joint counts");

@@ -14,11 +14,20 @@ class ThresholdSums {
  public:
   explicit ThresholdSums(std::int64_t classes);
 
+  // Sums that somebody else has formed, of as many classes each. Throws Error(kind internal) where
+  // they are not of one size.
+  ThresholdSums(std::vector<std::int64_t> samples, std::span<const double> sums);
+
   // `p`: the probabilities of one sample, one for each class; `given`: its label.
   void add(std::span<const float> p, std::int64_t given);
+  // Any number between 0 and 1 that a sample of the class has.
+  void add(double value, std::int64_t label);
   ThresholdSums& operator+=(const ThresholdSums& other);
+  // Takes all samples of a class out.
+  void forget(std::int64_t label);
 
   const std::vector<std::int64_t>& samples() const { return samples_; }
+  std::vector<double> sums() const;  // by class
   // The mean probability of the given class, by class. A class that no sample was given has no
   // threshold: infinity, which nothing passes.
   std::vector<double> thresholds() const;
@@ -36,12 +45,15 @@ std::int64_t confident_class(std::span<const float> p, std::span<const double> t
 class JointCounts {
  public:
   explicit JointCounts(std::int64_t classes);
+  // Those that somebody else has counted, row by row.
+  JointCounts(std::int64_t classes, std::vector<std::int64_t> counts);
 
   // A sample that counts nowhere (-1) is left out.
   void add(std::int64_t given, std::int64_t counted);
   JointCounts& operator+=(const JointCounts& other);
 
   std::int64_t classes() const { return classes_; }
+  const std::vector<std::int64_t>& counts() const { return counts_; }  // row by row
   std::int64_t at(std::int64_t given, std::int64_t counted) const;
   std::int64_t row(std::int64_t given) const;  // the sum of a row
   std::int64_t total() const;

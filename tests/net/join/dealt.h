@@ -84,11 +84,16 @@ class SiteEngine final : public Engine {
     for (const std::size_t place : fold_order(orders, *this)) {
       const Order& order = orders[place];
       Site& site = *sites_[static_cast<std::size_t>(order.client)];
-      const Parcel task = parcel_of(bytes_of(pack_task(order.task, place_.exchanges())));
+      const std::string sent = bytes_of(pack_task(order.task, place_.exchanges()));
+      const Parcel task = parcel_of(sent);
       const Site::Work work =
           site.answer(order.client, memory(order.client), site.task_in(order.client, task, {}));
+      const std::string returned = bytes_of(work.reply);
+      if (watch) {
+        watch(order.client, order.task.kind(), returned);
+      }
       const Message reply = unpack_reply(
-          parcel_of(bytes_of(work.reply)), order.task.kind(), place_.exchanges(),
+          parcel_of(returned), order.task.kind(), place_.exchanges(),
           {.layouts = {place_.crew().layout_of(order.client)}, .samples = samples(order.client)});
       EXPECT_FALSE(judge(reply, order.task, samples(order.client), place_.exchanges()));
       traffic_.bytes_down += order.task.bytes();
@@ -119,13 +124,16 @@ class SiteEngine final : public Engine {
   ModelsByClient own_models() const override { return {}; }
   bool shows_own_models() const override { return false; }
   std::map<std::int64_t, std::string> own_hashes() const override { return own_; }
-  std::map<std::int64_t, ClientMemory> memories() const override { return {}; }
+  std::map<std::int64_t, ClientMemory> memories() const override { return memories_; }
   std::vector<MemoryPart> save_parts(const std::filesystem::path& /*folder*/,
                                      std::int64_t /*round*/) override {
     return {};
   }
   void restore(std::map<std::int64_t, ClientMemory> /*memories*/) override {}
   void restore(const Traffic& traffic) override { traffic_ = traffic; }
+
+  // Sees every reply as the bytes that leave a member, with the kind of task it answers.
+  std::function<void(std::int64_t client, const std::string& task, const std::string& bytes)> watch;
 
  private:
   ClientMemory memory(std::int64_t client) const {

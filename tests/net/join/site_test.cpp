@@ -79,7 +79,7 @@ TEST_P(SiteWith, MembersWithTheirOwnFilesComputeTheBitsOfTheSimulation) {
 INSTANTIATE_TEST_SUITE_P(Methods, SiteWith,
                          ::testing::Values("fedavg", "scaffold", "fedcorr", "fedrn", "rhfl", "clc",
                                            "joint_optimisation", "clipfl", "dividemix", "feddyn",
-                                           "rofl", "remembering"));
+                                           "audit", "rofl", "remembering"));
 
 TEST(Site, CropsAndResizesAsTheSimulationDoes) {
   const TestFolder folder;

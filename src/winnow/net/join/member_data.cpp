@@ -151,7 +151,37 @@ Samples read_arrays_of(const fs::path& path, const Contract& contract) {
   return samples;
 }
 
+std::vector<std::string> names_of_arrays(const fs::path& path) {
+  const NpzFile file(path);
+  const std::vector<std::string> arrays = file.names();
+  std::vector<std::string> names;
+  if (std::ranges::find(arrays, "names") != arrays.end()) {
+    const NpyArray array = file.array("names");
+    for (std::size_t i = 0; i < array.size(); ++i) {
+      names.push_back(array.text(i));
+    }
+  }
+  return names;
+}
+
 }  // namespace
+
+std::vector<std::string> read_member_names(const fs::path& path, const Charter& charter) {
+  const Contract contract = contract_in(charter);
+  std::vector<std::string> names;
+  if (fs::is_directory(path)) {
+    for (const ImageEntry& entry : entries_of_folder(path, contract)) {
+      names.push_back(entry.file.lexically_relative(path).string());
+    }
+  } else if (path.extension() == ".npz") {
+    names = names_of_arrays(path);
+  } else {
+    for (const ListRow& row : read_list_file(path).rows) {
+      names.push_back(row.file);
+    }
+  }
+  return names;
+}
 
 Samples read_member_data(const fs::path& path, const Charter& charter) {
   const Contract contract = contract_in(charter);

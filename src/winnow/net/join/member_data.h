@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "winnow/data/data_set.h"
 #include "winnow/run/charter.h"
@@ -16,5 +18,10 @@ namespace winnow::member {
 // to the charter's size and channels as other readers do it, arrays must have them. Throws
 // Error(kind data).
 Samples read_member_data(const std::filesystem::path& path, const Charter& charter);
+
+// What the samples are called, in the same order: files by their path in the folder or in the list,
+// arrays by `names` where the file has them; empty where they are numbers only. No image is read.
+std::vector<std::string> read_member_names(const std::filesystem::path& path,
+                                           const Charter& charter);
 
 }  // namespace winnow::member

@@ -40,6 +40,8 @@ class Site {
   // That a task can refer to.
   std::size_t most_models() const { return most_models_; }
   std::size_t lanes() const { return busy_.size(); }
+  // The samples of all its members.
+  const World& world() const { return place_->world(); }
 
   // The task in a parcel for that member. `held` finds models that the parcel only names. Throws
   // Error(kind peer).

@@ -20,6 +20,7 @@
 #include "winnow/net/join/drive.h"
 #include "winnow/net/join/joiner.h"
 #include "winnow/net/join/member_data.h"
+#include "winnow/net/join/own_audit.h"
 #include "winnow/run/directory_lock.h"
 #include "winnow/train/lane.h"
 
@@ -197,6 +198,22 @@ Outcome outcome_of(std::vector<Joiner>& joiners, const std::vector<Ending>& endi
   return outcome;
 }
 
+// What an audit found at members that were there to the end goes to their own disks.
+void write_audits(const std::vector<Recruit>& recruits, const std::vector<Enlisted>& enlisted,
+                  const std::vector<Ending>& endings, const Site& site, const Charter& charter,
+                  const PartOptions& options) {
+  for (std::size_t i = 0; i < enlisted.size(); ++i) {
+    if (endings[i].finished && is_audit(charter)) {
+      const ClientMemory memory = enlisted[i].keep->memory();
+      const std::string line =
+          write_own_audit(recruits[i].state / "audit", charter,
+                          {enlisted[i].name, enlisted[i].client, site.world(), memory,
+                           read_member_names(enlisted[i].data, charter)});
+      say_if(options, fmt::format("{}: {}", enlisted[i].name, line));
+    }
+  }
+}
+
 }  // namespace
 
 ServerAddress parse_address(const std::string& text) {
@@ -295,6 +312,7 @@ Outcome take_part(std::vector<Recruit> recruits, const Registry& registry,
   // Some fetch and send while all lanes work.
   const std::size_t threads = std::min(members.size(), site.lanes() + 3);
   const std::vector<Ending> endings = drive(members, threads, options.stop, options.say);
+  write_audits(recruits, enlisted, endings, site, agreed->charter, options);
   return outcome_of(joiners, endings, options);
 }
 

@@ -1,4 +1,4 @@
-#include "winnow/audit/image_stats.h"
+#include "winnow/stats/image_stats.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,6 +10,8 @@
 
 namespace winnow {
 namespace {
+
+constexpr double kHalfScale = 16.0;  // octaves on either side of 1
 
 constexpr std::array<std::string_view, kImageStats> kStatNames{
     "brightness", "contrast", "saturated",  "entropy",
@@ -201,13 +203,32 @@ std::size_t StatHistogram::bin(double value) {
                                                       static_cast<double>(kBins)));
 }
 
+std::int64_t StatHistogram::total() const {
+  return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
+}
+
 double StatHistogram::rank(double value) const {
-  const auto all =
-      static_cast<double>(std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0}));
+  const auto all = static_cast<double>(total());
   const std::size_t own = bin(value);
   const auto below = static_cast<double>(std::accumulate(
       counts_.begin(), counts_.begin() + static_cast<std::ptrdiff_t>(own), std::int64_t{0}));
   return all == 0.0 ? 0.5 : (below + 0.5 * static_cast<double>(counts_[own])) / all;
+}
+
+double StatHistogram::mean_rank(const StatHistogram& others) const {
+  const auto all = static_cast<double>(total());
+  const auto members = static_cast<double>(others.total());
+  if (all == 0.0 || members == 0.0) {
+    return 0.5;
+  }
+  double below = 0.0;
+  double sum = 0.0;
+  for (std::size_t b = 0; b < kBins; ++b) {
+    const auto here = static_cast<double>(counts_[b]);
+    sum += static_cast<double>(others.counts_[b]) * (below + 0.5 * here);
+    below += here;
+  }
+  return sum / all / members;
 }
 
 double StatHistogram::quantile(double share) const {
@@ -221,6 +242,28 @@ double StatHistogram::quantile(double share) const {
     }
   }
   return 1.0;
+}
+
+double StatHistogram::rare_below(double share) const {
+  const auto all = static_cast<double>(total());
+  double below = 0.0;
+  for (std::size_t b = 0; b < kBins; ++b) {
+    const auto here = static_cast<double>(counts_[b]);
+    if (below + 0.5 * here >= share * all) {
+      return static_cast<double>(b) / static_cast<double>(kBins);
+    }
+    below += here;
+  }
+  return 1.0;
+}
+
+double on_log_scale(double value) {
+  const double octaves = math::log(std::max(value, 1e-300)) / math::log(2.0);
+  return std::clamp((octaves + kHalfScale) / (2.0 * kHalfScale), 0.0, 1.0);
+}
+
+double from_log_scale(double scaled) {
+  return math::pow(2.0, 2.0 * kHalfScale * scaled - kHalfScale);
 }
 
 std::vector<std::pair<std::size_t, std::size_t>> close_hashes(std::span<const std::uint64_t> hashes,

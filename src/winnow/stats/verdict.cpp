@@ -1,4 +1,4 @@
-#include "winnow/audit/verdict.h"
+#include "winnow/stats/verdict.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Set by hand from what the features mean, and not fitted: probabilities order clients, but they
 // are not calibrated. experiments/audit/calibrate writes such a table from simulated federations.
-#include "winnow/audit/verdict.h"
+#include "winnow/stats/verdict.h"
 
 namespace winnow {
 

@@ -1,4 +1,4 @@
-#include "winnow/audit/image_stats.h"
+#include "winnow/stats/image_stats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -81,6 +81,46 @@ TEST(ImageStats, TheHashOfASlopeIsThatOfADarkerOne) {
   EXPECT_EQ(stats_of(slope(0)).hash, stats_of(darker).hash);
   const std::vector<std::uint8_t> bright = slope(0);
   EXPECT_NEAR(mean_difference({bright, 1, kSide, kSide}, {darker, 1, kSide, kSide}), 30.0, 1e-9);
+}
+
+TEST(ImageStats, AHistogramAloneTellsTheMeanRankOfItsSamples) {
+  StatHistogram all;
+  StatHistogram few;
+  Stream stream(3, "ranks");
+  double sum = 0.0;
+  std::vector<double> values;
+  for (int i = 0; i < 300; ++i) {
+    values.push_back(stream.uniform());
+    all.add(values.back());
+  }
+  for (int i = 0; i < 40; ++i) {
+    few.add(values[static_cast<std::size_t>(i)]);
+    sum += all.rank(values[static_cast<std::size_t>(i)]);
+  }
+  EXPECT_NEAR(all.mean_rank(few), sum / 40, 1e-12);
+  EXPECT_NEAR(all.mean_rank(all), 0.5, 1e-12);
+  EXPECT_EQ(all.mean_rank(StatHistogram()), 0.5);
+  EXPECT_EQ(StatHistogram(few.counts()).total(), 40);
+}
+
+TEST(ImageStats, FewValuesAreBelowTheBoundOfRareOnes) {
+  StatHistogram all;
+  for (int i = 0; i < 1000; ++i) {
+    all.add((i + 0.5) / 1000);
+  }
+  const double bound = all.rare_below(0.01);
+  for (int i = 0; i < 1000; ++i) {
+    const double value = (i + 0.5) / 1000;
+    EXPECT_EQ(value < bound, all.rank(value) < 0.01) << value;
+  }
+  EXPECT_EQ(StatHistogram().rare_below(0.01), 0.0) << "of nothing nothing is rare";
+}
+
+TEST(ImageStats, NumbersOfAnySizeFitTheLogScaleAndComeBack) {
+  EXPECT_EQ(on_log_scale(0.0), 0.0);
+  EXPECT_EQ(on_log_scale(1e30), 1.0);
+  EXPECT_NEAR(on_log_scale(1.0), 0.5, 1e-12);
+  EXPECT_NEAR(from_log_scale(on_log_scale(37.5)), 37.5, 1e-9);
 }
 
 }  // namespace winnow::image_stats_test

@@ -52,18 +52,34 @@ class StatHistogram {
  public:
   static constexpr std::size_t kBins = 512;
 
+  using Counts = std::array<std::int64_t, kBins>;
+
+  StatHistogram() = default;
+  explicit StatHistogram(const Counts& counts) : counts_(counts) {}
+
   void add(double value) { ++counts_[bin(value)]; }
   StatHistogram& operator+=(const StatHistogram& other);
+  const Counts& counts() const { return counts_; }
+  std::int64_t total() const;
   // Share of the samples below the value, those of its own bin by half.
   double rank(double value) const;
+  // The mean rank of the samples of another histogram among those of this one.
+  double mean_rank(const StatHistogram& others) const;
   // The value that this share of the samples lies below.
   double quantile(double share) const;
+  // The values below this one have a rank of less than `share`, all others have not.
+  double rare_below(double share) const;
 
  private:
   static std::size_t bin(double value);
 
-  std::array<std::int64_t, kBins> counts_{};
+  Counts counts_{};
 };
+
+// A number of any size, from 2^-16 to 2^16, brought to [0, 1] by its logarithm: 16 bins of a
+// histogram for every factor of two. And back.
+double on_log_scale(double value);
+double from_log_scale(double scaled);
 
 // Groups of near duplicates among samples: the hashes differ in at most 4 bits and `alike` agrees.
 // Groups are sorted and in the order of their first member; a sample is in one group at most.

@@ -1,0 +1,167 @@
+#include "winnow/method/audit/audit/sums.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "winnow/base/math.h"
+
+namespace winnow {
+
+std::string ClientFinding::kind_text() const {
+  return verdict == Verdict::input_noise ? "distorted images" : std::string(kind_name(kind.kind));
+}
+
+namespace audit {
+namespace {
+
+constexpr double kItemShare = 0.01;  // a finding about an item is one about few
+constexpr std::int64_t kRareClass = 5;
+
+template <typename Histograms>
+void add_each(const Histograms& from, Histograms& to) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    to[i] += from[i];
+  }
+}
+
+double total_of(const std::vector<std::int64_t>& counts) {
+  return static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+}
+
+// Off-diagonal counts beyond what the honest confusion leads one to expect, as a share.
+double disagreement(const JointCounts& counts, const Confusion& confusion) {
+  double seen = 0.0;
+  double due = 0.0;
+  double all = 0.0;
+  for (std::int64_t c = 0; c < counts.classes(); ++c) {
+    const auto row = static_cast<double>(counts.row(c));
+    all += row;
+    seen += row - static_cast<double>(counts.at(c, c));
+    due += row * (1.0 - confusion.at(c, c));
+  }
+  return all > 0.0 ? (seen - due) / all : 0.0;
+}
+
+// Half the sum of differences between the shares of classes.
+double mix_distance(const std::vector<std::int64_t>& own, const std::vector<std::int64_t>& all) {
+  const double own_total = std::max(total_of(own), 1.0);
+  const double total = std::max(total_of(all), 1.0);
+  double mix = 0.0;
+  for (std::size_t c = 0; c < own.size(); ++c) {
+    mix += 0.5 *
+           std::abs(static_cast<double>(own[c]) / own_total - static_cast<double>(all[c]) / total);
+  }
+  return mix;
+}
+
+// spec: audit 5
+VerdictFeatures features_of(const ClientFinding& finding, const FirstSums& first,
+                            const SecondSums& second, const Population& all, const Pooled& pooled,
+                            const UpdateShape& update) {
+  const auto counted = static_cast<double>(second.counts.total());
+  const KindFit& none = finding.kind.fit(NoiseKind::none);
+  const KindFit& best = finding.kind.fit(finding.kind.kind);
+  const double image = second.image_distance / static_cast<double>(first.samples);
+  const double most_shift = std::abs(*std::ranges::max_element(
+      finding.image_shift, {}, [](double shift) { return std::abs(shift); }));
+  return {finding.kind.rate,
+          std::clamp((none.bic - best.bic) / (2.0 * std::max(counted, 1.0)), 0.0, 1.0),
+          2.0 * std::max(0.0, finding.kind.rate - 0.5) *
+              (finding.kind.fit(NoiseKind::pair).weight +
+               finding.kind.fit(NoiseKind::class_dependent).weight),
+          std::clamp(second.mixture, 0.0, 2.0),
+          2.0 * most_shift,
+          std::clamp(math::log(std::max(image, 0.05)), -3.0, 3.0),
+          2.0 * (all.gradient.mean_rank(first.gradient) - 0.5),
+          2.0 * (pooled.distance.mean_rank(second.distance) - 0.5),
+          update.cosine,
+          std::clamp(math::log(std::max(update.norm, 1e-3)), -2.0, 2.0),
+          mix_distance(first.held, all.held),
+          disagreement(second.counts, pooled.confusion),
+          2.0 * finding.image_shift[static_cast<std::size_t>(ImageStat::noise)],
+          2.0 * finding.image_shift[static_cast<std::size_t>(ImageStat::sharpness)]};
+}
+
+}  // namespace
+
+Population& Population::operator+=(const FirstSums& client) {
+  std::ranges::transform(held, client.held, held.begin(), std::plus<>());
+  labels += client.labels;
+  add_each(client.stats, stats);
+  add_each(client.scores, scores);
+  gradient += client.gradient;
+  return *this;
+}
+
+double middle_distance(const StatHistogram& distances) {
+  return from_log_scale(distances.quantile(0.5));
+}
+
+Told tell(const Population& all) {
+  Told told{.thresholds = all.labels.thresholds()};
+  for (std::size_t s = 0; s < kImageStats; ++s) {
+    const StatHistogram& stat = all.stats[s];
+    told.middle[s] = stat.quantile(0.5);
+    told.spread[s] = std::max((stat.quantile(0.75) - stat.quantile(0.25)) / 1.35, 0.01);
+  }
+  for (std::size_t s = 0; s < kItemScores; ++s) {
+    told.rare[s] = all.scores[s].rare_below(kItemShare);
+  }
+  return told;
+}
+
+// spec: audit 2
+Pooled::Pooled(std::int64_t classes, const std::vector<const SecondSums*>& clients)
+    : counts(classes), bars(static_cast<std::size_t>(classes), 0.25) {
+  ThresholdSums confident(classes);
+  std::vector<JointCounts> each;
+  for (const SecondSums* client : clients) {
+    counts += client->counts;
+    confident += client->confident;
+    distance += client->distance;
+    each.push_back(client->counts);
+  }
+  confusion = honest_confusion(each);
+  const std::vector<double> means = confident.thresholds();
+  for (std::size_t c = 0; c < bars.size(); ++c) {
+    if (confident.samples()[c] > 0) {
+      bars[c] = std::clamp(means[c] - 0.5, 0.0, 0.5);
+    }
+  }
+}
+
+ClientFinding describe(const FirstSums& first, const SecondSums& second, const Population& all,
+                       const Pooled& pooled, const UpdateShape& update) {
+  ClientFinding finding;
+  finding.samples = first.samples;
+  if (first.samples == 0) {
+    finding.probabilities[static_cast<std::size_t>(Verdict::nothing_wrong)] = 1.0;
+    return finding;
+  }
+  const std::vector<std::int64_t>& judged = first.labels.samples();
+  finding.judged = std::accumulate(judged.begin(), judged.end(), std::int64_t{0});
+  finding.noise_rate = noise_rate(calibrated_joint(second.counts, judged), second.counts.classes());
+  finding.interval = wilson(finding.noise_rate, static_cast<double>(finding.judged));
+  finding.too_few = finding.judged < kFewSamples;
+  finding.kind = find_kind(second.counts, pooled.confusion);
+  finding.duplicates_inside = second.duplicates;
+  for (std::size_t c = 0; c < first.held.size(); ++c) {
+    if (first.held[c] == 0 && all.held[c] > 0) {
+      finding.missing_classes.push_back(static_cast<std::int64_t>(c));
+    } else if (first.held[c] > 0 && first.held[c] < kRareClass) {
+      finding.rare_classes.push_back(static_cast<std::int64_t>(c));
+    }
+  }
+  for (std::size_t s = 0; s < kImageStats; ++s) {
+    finding.image_shift[s] = all.stats[s].mean_rank(first.stats[s]) - 0.5;
+  }
+  finding.features = features_of(finding, first, second, all, pooled, update);
+  finding.probabilities = verdict_probabilities(finding.features);
+  finding.verdict = static_cast<Verdict>(std::ranges::max_element(finding.probabilities) -
+                                         finding.probabilities.begin());
+  return finding;
+}
+
+}  // namespace audit
+}  // namespace winnow
