@@ -19,9 +19,9 @@ namespace {
 
 // The others only read files; starting LibTorch twice would be a waste.
 bool computes(const std::string& command) {
-  constexpr std::array<std::string_view, 11> kCommands{"run",     "resume", "verify",    "sweep",
+  constexpr std::array<std::string_view, 12> kCommands{"run",     "resume", "verify",    "sweep",
                                                        "inspect", "deal",   "aggregate", "bench",
-                                                       "serve",   "join",   "swarm"};
+                                                       "serve",   "join",   "swarm",     "chaos"};
   return std::ranges::count(kCommands, command) > 0;
 }
 
