@@ -63,7 +63,7 @@ endif()
 
 # Only winnow-net uses them.
 set(WINNOW_WITH_NET OFF)
-if(WINNOW_NET AND NOT WINNOW_FUZZ)
+if(WINNOW_NET)
   set(net_needs "")
   if(NOT WINNOW_NET STREQUAL "AUTO")
     set(net_needs REQUIRED)

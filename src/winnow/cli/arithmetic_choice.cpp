@@ -19,9 +19,9 @@ namespace {
 
 // The others only read files; starting LibTorch twice would be a waste.
 bool computes(const std::string& command) {
-  constexpr std::array<std::string_view, 12> kCommands{"run",     "resume", "verify",    "sweep",
-                                                       "inspect", "deal",   "aggregate", "bench",
-                                                       "serve",   "join",   "swarm",     "audit"};
+  constexpr std::array<std::string_view, 13> kCommands{
+      "run",   "resume", "verify", "sweep", "inspect", "deal", "aggregate",
+      "bench", "audit",  "serve",  "join",  "swarm",   "chaos"};
   return std::ranges::count(kCommands, command) > 0;
 }
 

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "net/serve/desk_harness.h"
+#include "testing/errors.h"
 #include "winnow/base/sha256.h"
 #include "winnow/net/serve/reply_bounds.h"
 #include "winnow/train/lane.h"
@@ -640,6 +641,26 @@ TEST(Desk, TheStatusOfAMemberIsWhatIsHeardOfIt) {
   EXPECT_EQ(status(), "working");
   bench.reopen();
   EXPECT_EQ(status(), "away") << "it has not come back yet";
+}
+
+// It would count like any other: the head holds how much a reply weighs.
+TEST(Desk, AReplyThatWasChangedInTheJournalIsNoticed) {
+  DeskHarness bench;
+  bench.join_all();
+  bench.begin();
+  bench.ask(0, {0});
+  const v1::OrderId order = bench.task("ann").order();
+  const Parcel parcel = bench.parcel_of_reply(trained(filled(bench.layout, 2)));
+  EXPECT_EQ(text_of(bench.deliver("ann", order, parcel)), "accepted");
+  bench.reopen();
+  for (const char* change :
+       {"UPDATE orders SET steps = steps + 1", "UPDATE orders SET head = zeroblob(12)"}) {
+    bench.desk.reset();
+    bench.journal.reset();
+    Database(bench.folder / "journal.sqlite").execute(change);
+    EXPECT_EQ(error_text([&] { bench.reopen(); }),
+              "the journal is damaged: order 1 has another reply than the one accepted");
+  }
 }
 
 }  // namespace

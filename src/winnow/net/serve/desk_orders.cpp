@@ -7,6 +7,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/sha256.h"
 #include "winnow/net/serve/desk_parts.h"
+#include "winnow/net/serve/reply_bounds.h"
 #include "winnow/train/lane.h"
 
 namespace winnow::net {
@@ -33,6 +34,23 @@ std::string digest_of_task(const Outgoing& outgoing) {
     parcel.models.push_back({model.digest, model.layout});
   }
   return sha256_hex(bytes_of(parcel));
+}
+
+// Of a reply as it was announced when it was accepted.
+std::string digest_of_accepted(const ReplyRow& reply, const Layout& layout) {
+  v1::Opening opening;
+  opening.set_head(reply.head);
+  for (const PackedModel& packed : reply.models) {
+    v1::Model& model = *opening.add_models();
+    model.set_digest(raw_of(packed.digest));
+    model.set_layout(raw_of(packed.layout));
+    model.set_bytes(static_cast<std::uint64_t>(layout.total()) * sizeof(float));
+  }
+  opening.set_steps(static_cast<std::uint64_t>(reply.steps));
+  opening.set_forward(static_cast<std::uint64_t>(reply.forward));
+  opening.set_backward(static_cast<std::uint64_t>(reply.backward));
+  opening.set_own_model(raw_of(reply.own_model));
+  return digest_of(opening);
 }
 
 }  // namespace
@@ -72,6 +90,11 @@ Desk::Desk(DeskSetup setup, Journal& journal, Spool& spool, const Clock& clock, 
         throw damaged(fmt::format("order {} has a model of another network", row.id));
       }
       wanted_models[model.digest] = 4 * layout->total();
+    }
+    // A bit that has changed in it would count like any other.
+    if (row.verdict == OrderVerdict::accepted && !row.settled &&
+        digest_of_accepted(row.reply, *layout) != row.reply.digest) {
+      throw damaged(fmt::format("order {} has another reply than the one accepted", row.id));
     }
     orders_of_[row.client].insert(row.id);
     auto live = std::make_unique<Live>();
