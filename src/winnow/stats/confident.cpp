@@ -78,11 +78,11 @@ std::int64_t confident_class(std::span<const float> p, std::span<const double> t
 JointCounts::JointCounts(std::int64_t classes)
     : classes_(classes), counts_(static_cast<std::size_t>(classes * classes)) {}
 
-void JointCounts::add(std::int64_t given, std::int64_t counted) {
+void JointCounts::add(std::int64_t given, std::int64_t counted, std::int64_t times) {
   require_class(given, classes_, "joint counts");
   if (counted >= 0) {
     require_class(counted, classes_, "joint counts");
-    ++counts_[static_cast<std::size_t>(given * classes_ + counted)];
+    counts_[static_cast<std::size_t>(given * classes_ + counted)] += times;
   }
 }
 
