@@ -110,11 +110,11 @@ JointCounts::JointCounts(std::int64_t classes, std::vector<std::int64_t> counts)
   require_same(counts_.size(), static_cast<std::size_t>(classes * classes), "joint counts");
 }
 
-void JointCounts::add(std::int64_t given, std::int64_t counted) {
+void JointCounts::add(std::int64_t given, std::int64_t counted, std::int64_t times) {
   require_class(given, classes_, "joint counts");
   if (counted >= 0) {
     require_class(counted, classes_, "joint counts");
-    ++counts_[static_cast<std::size_t>(given * classes_ + counted)];
+    counts_[static_cast<std::size_t>(given * classes_ + counted)] += times;
   }
 }
 

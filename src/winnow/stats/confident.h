@@ -49,7 +49,7 @@ class JointCounts {
   JointCounts(std::int64_t classes, std::vector<std::int64_t> counts);
 
   // A sample that counts nowhere (-1) is left out.
-  void add(std::int64_t given, std::int64_t counted);
+  void add(std::int64_t given, std::int64_t counted, std::int64_t times = 1);
   JointCounts& operator+=(const JointCounts& other);
 
   std::int64_t classes() const { return classes_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "winnow/base/math.h"
@@ -67,6 +68,10 @@ class Fitting {
     fit.bic = -2.0 * trust * likelihood + penalty(kind) + prior;
     return fit;
   }
+
+  // As the last fit left them.
+  const std::vector<double>& mix() const { return mix_; }
+  const std::vector<double>& flips() const { return flips_; }
 
   // The likeliest other class of each, after a fit of the free kind.
   std::vector<std::size_t> successors() const {
@@ -286,8 +291,15 @@ KindFinding find_kind(const JointCounts& counts, const Confusion& honest) {
   const std::vector<Cell> cells = cells_of(counts);
   Fitting fitting(cells, honest);
   KindFinding finding;
+  double least = std::numeric_limits<double>::infinity();
   const auto fit = [&](NoiseKind kind, const std::vector<std::size_t>& successors = {}) {
-    finding.fits[static_cast<std::size_t>(kind)] = fitting.fit(kind, successors);
+    KindFit& one = finding.fits[static_cast<std::size_t>(kind)];
+    one = fitting.fit(kind, successors);
+    if (one.bic < least) {
+      least = one.bic;
+      finding.mix = fitting.mix();
+      finding.flips = fitting.flips();
+    }
   };
   fit(NoiseKind::class_dependent);
   const std::vector<std::size_t> successors = fitting.successors();

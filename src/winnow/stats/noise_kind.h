@@ -46,6 +46,10 @@ struct KindFinding {
   std::array<KindFit, kNoiseKinds.size()> fits{};  // in the order of kNoiseKinds
   // Wrong labels beyond the model's own errors, by the chosen kind; 0 for none.
   double rate = 0.0;
+  // As the chosen kind has them: the client's mix of true classes, and its flips [true][given],
+  // rows that sum to 1. Both start from counts, so a client without any has an even mix.
+  std::vector<double> mix = {};
+  std::vector<double> flips = {};
 
   const KindFit& fit(NoiseKind of) const { return fits[static_cast<std::size_t>(of)]; }
 };
