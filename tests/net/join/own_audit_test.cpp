@@ -8,7 +8,7 @@
 #include <set>
 
 #include "net/join/dealt.h"
-#include "winnow/base/csv.h"
+#include "winnow/data/npz.h"
 #include "winnow/data/npz_writer.h"
 #include "winnow/method/audit/audit/rows.h"
 

@@ -44,7 +44,8 @@ struct Federation {
     if (task.kind() == "sums") {
       FirstSums sums(2);
       sums.samples = 40;
-      sums.held = {20, 20};
+      sums.held =
+          client == liar ? std::vector<std::int64_t>{39, 39} : std::vector<std::int64_t>{20, 20};
       sums.labels = ThresholdSums({20, 20}, std::vector<double>{16, 16});
       for (int i = 0; i < 40; ++i) {
         for (auto& histogram : sums.stats) {
@@ -54,11 +55,10 @@ struct Federation {
           histogram.add(0.5);
         }
         sums.gradient.add(0.5);
-        sums.distance.add(client == liar && i == 0 ? 0.9 : 0.5);
+        sums.distance.add(0.5);
       }
       judged_by[client] = task.get<State>("model").flat;
-      Message reply = write_first(sums);
-      return client == liar ? reply.set("held", std::vector<double>{39, 39}) : reply;
+      return write_first(sums);
     }
     if (task.kind() == "counts") {
       SecondSums sums(2);
