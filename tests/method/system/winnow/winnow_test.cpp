@@ -257,7 +257,8 @@ TEST(Winnow, ResumesBetweenRounds) {
   for (std::int64_t round = 0; round < 6; ++round) {
     whole.play(round);
     first.play(round);
-    Archive archive{.bounds = {.samples = {100, 100, 100, 100}, .classes = 2}};
+    Archive archive;
+    archive.bounds = {.samples = {100, 100, 100, 100}, .classes = 2};
     first.method->save(archive);
     archive.values = Json::parse(archive.values.dump());
     first.method = make_with<Winnow>(kShort);
@@ -274,7 +275,8 @@ TEST(Winnow, RefusesForgedState) {
   Federation federation(one_noisy());
   federation.play(1);
   const auto load = [&](const std::function<void(Archive&)>& change) {
-    Archive archive{.bounds = {.samples = {100, 100, 100, 100}, .classes = 2}};
+    Archive archive;
+    archive.bounds = {.samples = {100, 100, 100, 100}, .classes = 2};
     federation.method->save(archive);
     change(archive);
     make_with<Winnow>(kShort)->load(archive);
