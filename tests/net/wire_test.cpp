@@ -150,9 +150,9 @@ TEST(Wire, ARevokedMemberIsSentAwayThoughItIsConnected) {
 TEST(Wire, AnExpiredCertificateDoesNotCountThoughItIsConnected) {
   Wire wire;
   const std::int64_t now = std::time(nullptr);
-  const auto ann = wire.channel(wire.authority.issue_client("ann", Validity{now - 60, now + 2}));
+  const auto ann = wire.channel(wire.authority.issue_client("ann", Validity{now - 60, now + 5}));
   EXPECT_EQ(text_of(ann->join(wire.greeting())), "welcome");
-  while (std::time(nullptr) <= now + 2) {
+  while (std::time(nullptr) <= now + 5) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   EXPECT_EQ(error_text([&] { ann->join(wire.greeting()); }),
@@ -208,7 +208,7 @@ TEST(Wire, AServerThatStopsAnswersThoseWhoWait) {
   // A member waits once: when one of two calls is answered the other one is at the desk.
   for (std::size_t i = 0; i < channels.size(); ++i) {
     std::future<member::Awaited> other = wait_for_next(*channels[i]);
-    while (!is_there(waiting[i]) && !is_there(other)) {
+    for (int looks = 0; looks < 1000 && !is_there(waiting[i]) && !is_there(other); ++looks) {
     }
     waiting[i] = std::move(is_there(other) ? waiting[i] : other);
   }
