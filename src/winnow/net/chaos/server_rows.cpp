@@ -163,6 +163,20 @@ void refuses(Federation& federation, const fs::path& file, std::size_t place,
   write_file_whole(file, before);
 }
 
+// A model in the spool that the journal counts on; others may lie there for a while.
+fs::path accepted_model(const Federation& federation) {
+  net::Database journal(federation.run() / kJournalFile);
+  net::Statement row = journal.statement(
+      "SELECT models FROM orders WHERE verdict = 'accepted' AND settled = 0 LIMIT 1");
+  const std::string named = row.step() ? row.text(0) : "";
+  for (const auto& entry : fs::directory_iterator(federation.run() / kSpoolFolder)) {
+    if (named.find(entry.path().stem().string()) != std::string::npos) {
+      return entry.path();
+    }
+  }
+  throw Failed("the spool has no model that counts");
+}
+
 std::string damaged(const Stage& stage, const fs::path& folder) {
   Federation federation(stage, folder);
   federation.serve(dying_at(net::kAfterVerdict, 6));
@@ -180,11 +194,7 @@ std::string damaged(const Stage& stage, const fs::path& folder) {
   const std::size_t head = read_file(journal).find(std::string("WN1\x01", 4));
   require(head != std::string::npos, "the journal has no accepted reply");
   refuses(federation, journal, head + 8, "the journal is damaged");
-  fs::path model;
-  for (const auto& entry : fs::directory_iterator(federation.run() / kSpoolFolder)) {
-    model = entry.path().extension() == kSpoolExtension ? entry.path() : model;
-  }
-  require(!model.empty(), "the spool is empty");
+  const fs::path model = accepted_model(federation);
   refuses(federation, model, 1000, model.filename().string());
   federation.serve();
   federation.finish();

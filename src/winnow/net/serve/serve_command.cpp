@@ -1,5 +1,6 @@
 // `winnow serve`.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
@@ -47,6 +48,16 @@ void print_end(const Json& summary, const std::filesystem::path& directory) {
                      200));
 }
 
+// Every connection takes a descriptor, also that of a stranger. Where they run out, gRPC 1.51 never
+// takes another connection; many systems let a program begin with 1,024 and ask for more.
+void allow_many_connections() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
 void run_serve(ServeFlags& flags, Program& program) {
   net::ServeFile file = net::load_serve_file(flags.file, flags.overrides.overrides());
   if (flags.port >= 0) {
@@ -77,6 +88,7 @@ void run_serve(ServeFlags& flags, Program& program) {
   if (!flags.runtime.quiet) {
     call.say = [](const std::string& line) { tell(line + "\n"); };
   }
+  allow_many_connections();
   const RunOutcome outcome = net::serve(file, program.registry, call);
   if (outcome.interrupted) {
     tell(fmt::format("stopped after round {}; continue with: winnow serve {} --out {}\n",
