@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the small form of every recipe of the papers and of the benchmarks of others: recipes_test.sh BUILD SOURCE
+# Runs the small form of every recipe of the papers, of the benchmarks of others and of the arena:
+#   recipes_test.sh BUILD SOURCE
 set -euo pipefail
 export build=$1 recipes=$2/experiments
 work=$(mktemp -d)
@@ -16,4 +17,5 @@ small_form() {
   rm -r "$out"
 }
 export -f small_form
-printf '%s\0' "$recipes"/papers/*/*.toml "$recipes"/benchmarks/*.toml | xargs -0 -n 1 -P 2 bash -c 'small_form "$1"' small_form
+printf '%s\0' "$recipes"/papers/*/*.toml "$recipes"/benchmarks/*.toml "$recipes"/arena*.toml |
+  xargs -0 -n 1 -P 2 bash -c 'small_form "$1"' small_form

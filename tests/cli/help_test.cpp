@@ -16,9 +16,9 @@ using ::testing::StartsWith;
 
 namespace fs = std::filesystem;
 
-const Words kCommands{"run",    "resume",    "verify", "sweep",      "table",
-                      "report", "watch",     "list",   "describe",   "inspect",
-                      "deal",   "aggregate", "bench",  "completion", "manual"};
+const Words kCommands{"run",       "resume", "verify",     "sweep",    "table",   "arena",
+                      "report",    "watch",  "list",       "describe", "inspect", "deal",
+                      "aggregate", "bench",  "completion", "manual"};
 
 // The experiments that a help text names, each with the command it is given to.
 std::vector<std::pair<std::string, fs::path>> named_experiments(const std::string& help) {

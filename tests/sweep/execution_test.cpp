@@ -56,6 +56,9 @@ TEST(SweepPlan, HasTheChosenRunsInTheirOrder) {
   };
   EXPECT_THAT(planned({}), ElementsAre("fedavg_s1", "fedprox_s1", "fedavg_s2", "fedprox_s2"));
   EXPECT_THAT(planned({.only = {"prox", "s2"}}), ElementsAre("fedprox_s2"));
+  EXPECT_THAT(planned({.only = {"^fedprox_", "s2"}}), ElementsAre("fedprox_s2"));
+  EXPECT_THROW(planned({.only = {"^prox"}}), Error)
+      << "it is in the name, but not at its beginning";
   EXPECT_THAT(planned({.by_seed = true}),
               ElementsAre("fedavg_s1", "fedprox_s1", "fedavg_s2", "fedprox_s2"));
   EXPECT_EQ(error_text([&] { planned({.only = {"moon"}}); }),

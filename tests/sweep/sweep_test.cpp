@@ -332,6 +332,45 @@ TEST(Sweep, SomeMethodsAreRowsInTheirOrder) {
       "methods and [[row]] are both there | methods has a row for each method; leave one out");
 }
 
+TEST(Sweep, AScheduleTakesThePlaceOfShortOnesAndOthersKeepTheirDefaults) {
+  const SweepFile file(R"toml(
+[schedule]
+fedrn = { "method.warmup" = 7, rounds = 9 }
+)toml");
+  const Sweep sweep = file.load({{"methods", "[\"fedrn\", \"coteaching\"]"}});
+  ASSERT_EQ(sweep.runs.size(), 2U);
+  EXPECT_EQ(sweep.runs[0].experiment.rounds, 9);
+  EXPECT_EQ(sweep.runs[0].experiment.method_params.at("warmup"), 7);
+  EXPECT_EQ(sweep.runs[1].experiment.rounds, 4) << "as the file has it";
+  EXPECT_EQ(sweep.runs[1].experiment.method_params.at("ramp"), 100) << "its default";
+}
+
+TEST(Sweep, TheSmallFormOfAScheduleIsTheShortOneOfTheMethod) {
+  const SweepFile file(R"toml(
+[schedule]
+clipfl = { rounds = 60, "method.pre_rounds" = 40 }
+[validation]
+source = "split"
+[smoke]
+methods = ["fedavg", "clipfl"]
+)toml");
+  const Sweep sweep =
+      load_sweep(file.path(), {{"methods", "\"all\""}}, builtin_registry(), Scale::smoke);
+  EXPECT_THAT(ids(sweep), ElementsAre("fedavg_s1", "clipfl_s1"));
+  EXPECT_EQ(sweep.runs[1].experiment.rounds, 6);
+  EXPECT_EQ(sweep.runs[1].experiment.method_params.at("pre_rounds"), 3);
+}
+
+TEST(Sweep, AScheduleThatDoesNotFitIsNamed) {
+  EXPECT_EQ(SweepFile("[schedule]\nfedpros = {}\n").error({{"methods", "\"all\""}}),
+            "unknown method 'fedpros' | did you mean 'fedprox'?");
+  EXPECT_EQ(SweepFile("[schedule]\nfedprox = 3\n").error({{"methods", "\"all\""}}),
+            "schedule.fedprox: expected a table of keys to values | such as fedrn = { "
+            "\"method.warmup\" = 20 }");
+  EXPECT_EQ(load_error("[schedule]\nfedprox = {}\n[grid]\nseed = [1]\n"),
+            "schedule is there without methods | it says what the rows of methods = \"all\" set");
+}
+
 TEST(Sweep, StatusIsReadFromTheDirectory) {
   const TestFolder folder;
   EXPECT_EQ(run_status(folder / "x"), RunStatus::missing);

@@ -128,10 +128,43 @@ export interface Run {
   partition?: number;
 }
 
+export interface ArenaCell {
+  runs: number;
+  mean: number; // percent
+  rank: number | null; // none: a bound
+  difference: number | null; // to the reference, in points
+}
+
+export interface ArenaMethod {
+  name: string;
+  uses_ground_truth: boolean;
+  rank: number | null;
+  wins: number;
+  settings: number;
+  runs: number;
+  worst: { points: number; setting: string } | null;
+  bytes: number | null;
+  seconds: number | null;
+  reveals: { field: string; tells: string }[] | null; // beside model and number of samples
+  cells: (ArenaCell | null)[]; // by setting; null: missing
+}
+
+// Which method wins where (src/winnow/report/arena.h).
+export interface Arena {
+  metric: string;
+  reference: string;
+  settings: string[];
+  methods: ArenaMethod[]; // the best first, bounds last
+  not_begun: string[];
+  cells: number;
+  missing: number;
+}
+
 export interface Report {
   version: string;
   runs: Run[];
   partitions: Partition[];
+  arena?: Arena; // of a sweep that is one
   live?: string;
 }
 

@@ -11,6 +11,8 @@ export interface HeatMap {
   rowTitle: string;
   columnTitle: string;
   mark?: (column: number) => boolean; // columns whose names stand out
+  tall?: number; // pixels of a row, where every cell is to be read; else as there is room
+  longest?: number; // characters of a name that are shown
 }
 
 const kLevels = 10;
@@ -18,9 +20,10 @@ const kLargestCell = 44;
 
 export function heatMap(map: HeatMap, width: number, tallest = 28): SVGElement {
   const names = Math.max(...map.rows.map((name) => name.length));
-  const left = Math.min(104, 14 + 7 * Math.min(names, kLongest)) + 16;
+  const longest = map.longest ?? kLongest;
+  const left = Math.min(20 + 7 * longest, 14 + 7 * Math.min(names, longest)) + 16;
   const size = Math.min(kLargestCell, (width - left - 2) / map.columns.length);
-  const tall = Math.min(size, map.rows.length > 40 ? 400 / map.rows.length : tallest);
+  const tall = map.tall ?? Math.min(size, map.rows.length > 40 ? 400 / map.rows.length : tallest);
   const across = map.columns.length * size;
   const down = map.rows.length * tall;
   const below = columnNames(map, left, down, size);
@@ -74,7 +77,7 @@ function rowNames(map: HeatMap, left: number, tall: number): SVGElement[] {
   const every = Math.ceil(12 / tall);
   return map.rows.flatMap((name, i) =>
     i % every === 0
-      ? [svg("text", { x: left - 6, y: Math.max(6, (i + 0.5) * tall), class: "row-name" }, ...named(name))]
+      ? [svg("text", { x: left - 6, y: Math.max(6, (i + 0.5) * tall), class: "row-name" }, ...named(name, map.longest))]
       : [],
   );
 }
@@ -85,7 +88,7 @@ function columnNames(
   down: number,
   size: number,
 ): { texts: SVGElement[]; height: number } {
-  const longest = Math.max(...map.columns.map((name) => Math.min(name.length, kLongest)));
+  const longest = Math.max(...map.columns.map((name) => Math.min(name.length, map.longest ?? kLongest)));
   const flat = longest * 7 + 4 <= size || longest <= 3;
   const every = Math.ceil((flat ? longest * 7 + 6 : 13) / size);
   const height = flat ? 18 : longest * 6 + 12;
@@ -97,7 +100,7 @@ function columnNames(
     const y = down + (flat ? 13 : 6);
     const turn = flat ? {} : { transform: `rotate(-90 ${x} ${y})` };
     const look = `${flat ? "column-name" : "column-name turned"}${map.mark?.(i) ? " marked" : ""}`;
-    return [svg("text", { x, y, class: look, ...turn }, ...named(name))];
+    return [svg("text", { x, y, class: look, ...turn }, ...named(name, map.longest))];
   });
   const middle = left + (map.columns.length * size) / 2;
   texts.push(svg("text", { x: middle, y: down + height + 14, class: "title" }, map.columnTitle));
@@ -119,5 +122,5 @@ function cellTexts(map: HeatMap, left: number, size: number, tall: number): SVGE
 const kLongest = 12; // characters of a name
 
 // The whole name under the pointer where there is no room for it.
-const named = (name: string): (string | SVGElement)[] =>
-  name.length > kLongest ? [`${name.slice(0, kLongest - 1)}…`, svg("title", {}, name)] : [name];
+const named = (name: string, longest = kLongest): (string | SVGElement)[] =>
+  name.length > longest ? [`${name.slice(0, longest - 1)}…`, svg("title", {}, name)] : [name];

@@ -20,6 +20,7 @@ import { unfoldOnPaper } from "./print";
 import { renew } from "./renew";
 import { filePart } from "./save";
 import { accuracySection } from "./sections/accuracy";
+import { arenaSection } from "./sections/arena";
 import { clientsSection } from "./sections/clients";
 import { confusionSection } from "./sections/confusion";
 import { costSection } from "./sections/cost";
@@ -52,6 +53,7 @@ class Page {
   private readonly inDetail = h("section", { class: "detail", "aria-labelledby": "detail" });
   private readonly subject = h("div", { class: "controls subject" });
   private readonly comparison: Section[] = [
+    arenaSection(),
     resultsSection(),
     accuracySection(),
     lossSection(),

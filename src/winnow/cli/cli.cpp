@@ -186,6 +186,7 @@ int run_program(int argc, const char* const* argv, const Registry& registry, con
   add_verify_command(app, program);
   add_sweep_command(app, program);
   add_table_command(app, program);
+  add_arena_command(app, program);
   add_report_command(app, program);
   add_watch_command(app, program);
   add_list_command(app, program);

@@ -56,6 +56,7 @@ void add_resume_command(CLI::App& app, Program& program);
 void add_verify_command(CLI::App& app, Program& program);
 void add_sweep_command(CLI::App& app, Program& program);
 void add_table_command(CLI::App& app, Program& program);
+void add_arena_command(CLI::App& app, Program& program);
 void add_report_command(CLI::App& app, Program& program);
 void add_watch_command(CLI::App& app, Program& program);
 void add_list_command(CLI::App& app, Program& program);

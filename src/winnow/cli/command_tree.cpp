@@ -15,6 +15,7 @@
 #include "winnow/model/net.h"
 #include "winnow/model/script_net.h"
 #include "winnow/noise/noise.h"
+#include "winnow/report/arena.h"
 #include "winnow/report/table.h"
 #include "winnow/run/aggregate.h"
 #include "winnow/run/bench.h"
@@ -77,6 +78,12 @@ void add_offer(const std::string& command, const Registry& registry, OptionText&
     words(arithmetic_names());
   } else if (name == "--metric") {
     words(table_metrics(), Offer::lists);
+  } else if (command == "arena" && name == "--format") {
+    words(arena_formats());
+  } else if (command == "arena" && name == "--svg") {
+    files(".svg");
+  } else if (name == "SOURCE") {
+    files("");
   } else if (name == "--format") {
     words({"text", "markdown", "csv", "latex", "json", "runs"});
   } else if (name == "--job") {

@@ -233,9 +233,10 @@ void add_sweep_command(CLI::App& app, Program& program) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command
-      ->add_option("--only", flags->only,
-                   "only runs whose names contain this text; given several times, all of the "
-                   "texts")
+      ->add_option(
+          "--only", flags->only,
+          "only runs whose names contain this text, or begin with it: ^TEXT; given several "
+          "times, all of the texts")
       ->allow_extra_args(false);
   command
       ->add_option("--order", flags->order,

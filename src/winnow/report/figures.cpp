@@ -10,6 +10,7 @@
 
 #include "winnow/base/csv.h"
 #include "winnow/base/error.h"
+#include "winnow/report/arena.h"
 #include "winnow/report/figures_parts.h"
 #include "winnow/report/partition_picture.h"
 
@@ -406,6 +407,9 @@ std::vector<ReportFile> report_files(const Json& report) {
   const std::vector<CheckedJson> runs = all.at("runs").elements();
   std::vector<ReportFile> files;
   figures::add_curves(runs, files);
+  if (const auto arena = all.find("arena")) {
+    files.push_back({"arena.svg", arena_svg(arena->json())});
+  }
   FileNames folders;
   for (const CheckedJson& run : runs) {
     if (!run.find("history")) {

@@ -273,7 +273,9 @@ std::vector<std::size_t> order_by_class(const std::vector<std::int64_t>& clients
     std::iota(classes.begin(), classes.end(), std::size_t{0});
     std::ranges::stable_sort(classes, std::ranges::greater(),
                              [&](std::size_t c) { return held[c]; });
-    classes.resize(std::min<std::size_t>(2, classes.size()));
+    if (classes.size() > 2) {
+      classes.erase(classes.begin() + 2, classes.end());
+    }
     largest.push_back(std::move(classes));
   }
   std::vector<std::size_t> order(clients.size());

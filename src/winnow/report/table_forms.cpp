@@ -13,12 +13,6 @@
 namespace winnow::tables {
 namespace {
 
-// Columns on a screen: UTF-8 continuation bytes take none.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
-}
-
 std::size_t widest(const std::vector<std::string>& lines) {
   std::size_t width = 0;
   for (const std::string& line : lines) {
@@ -43,18 +37,6 @@ std::vector<std::string> text_column(const Column& column, bool colour) {
   }
   lines.insert(lines.begin() + 1, std::string(width, '-'));
   return lines;
-}
-
-std::string markdown_escaped(std::string_view label) {
-  constexpr std::string_view kSpecial = "\\|*`<";
-  std::string text;
-  for (const char c : one_line(label)) {
-    if (kSpecial.find(c) != std::string_view::npos) {
-      text += '\\';
-    }
-    text += c;
-  }
-  return text;
 }
 
 // How LaTeX spells a character. A row that starts with [ or * would be taken for an argument of the
@@ -97,19 +79,6 @@ std::string latex_escaped(std::string_view label) {
   return text;
 }
 
-// Up to six decimals, so that the rounding noise of a mean does not show; "" for no number.
-std::string plain_number(bool present, double value) {
-  if (!present || !std::isfinite(value)) {
-    return "";
-  }
-  std::string text = fmt::format("{:.6f}", value);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') {
-    text.pop_back();
-  }
-  return text;
-}
-
 // What a column is called in the long forms, where every line stands for itself.
 std::string long_name(const Column& column) {
   switch (column.kind) {
@@ -124,6 +93,35 @@ std::string long_name(const Column& column) {
 }
 
 }  // namespace
+
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+}
+
+std::string markdown_escaped(std::string_view label) {
+  constexpr std::string_view kSpecial = "\\|*`<";
+  std::string text;
+  for (const char c : one_line(label)) {
+    if (kSpecial.find(c) != std::string_view::npos) {
+      text += '\\';
+    }
+    text += c;
+  }
+  return text;
+}
+
+std::string plain_number(bool present, double value) {
+  if (!present || !std::isfinite(value)) {
+    return "";
+  }
+  std::string text = fmt::format("{:.6f}", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') {
+    text.pop_back();
+  }
+  return text;
+}
 
 std::string render_text(const Table& table, bool colour) {
   std::vector<std::string> lines{one_line(table.rows_title)};

@@ -38,39 +38,9 @@ const std::vector<Metric>& metrics_known() {
   return known;
 }
 
-// Nothing when the run does not have the metric: its summary lacks a key, or holds null for it.
-std::optional<double> value_of(const Metric& metric, const RunResult& run) {
-  double sum = 0.0;
-  for (const std::string& key : metric.keys) {
-    const Json::json_pointer pointer(key);
-    if (!run.summary.contains(pointer) || run.summary.at(pointer).is_null()) {
-      return std::nullopt;
-    }
-    const Json& value = run.summary.at(pointer);
-    if (!value.is_number()) {
-      throw Error(
-          ErrorKind::run,
-          fmt::format("summary of run '{}' / '{}', seed {}: {}: expected a number, found {}",
-                      one_line(run.row), one_line(run.column), run.seed, key.substr(1),
-                      value.type_name()));
-    }
-    sum += value.get<double>();
-  }
-  if (!std::isfinite(sum)) {
-    return std::nullopt;
-  }
-  return metric.unit == Unit::percent ? 100.0 * sum : sum;
-}
-
-bool uses_truth(const RunResult& run) {
-  const auto found = run.summary.find("uses_ground_truth");
-  return found != run.summary.end() && *found == true;
-}
-
 // The label of a row as a table shows it: one whose runs all use ground truth says so (spec:
 // baselines 27).
 std::string shown_row(const std::string& row, const std::vector<RunResult>& results) {
-  constexpr std::string_view kMark = "uses ground truth";
   bool oracle = false;
   for (const RunResult& run : results) {
     if (run.row == row && !run.summary.is_null()) {
@@ -80,7 +50,9 @@ std::string shown_row(const std::string& row, const std::vector<RunResult>& resu
       oracle = true;
     }
   }
-  return oracle && row.find(kMark) == std::string::npos ? fmt::format("{} ({})", row, kMark) : row;
+  return oracle && row.find(kTruthMark) == std::string::npos
+             ? fmt::format("{} ({})", row, kTruthMark)
+             : row;
 }
 
 Cell make_cell(const Metric& metric, std::span<const RunResult* const> runs) {
@@ -221,6 +193,34 @@ void add_published(std::span<const RunsOfCell> cells, Table& table) {
 }
 
 }  // namespace
+
+std::optional<double> value_of(const Metric& metric, const RunResult& run) {
+  double sum = 0.0;
+  for (const std::string& key : metric.keys) {
+    const Json::json_pointer pointer(key);
+    if (!run.summary.contains(pointer) || run.summary.at(pointer).is_null()) {
+      return std::nullopt;
+    }
+    const Json& value = run.summary.at(pointer);
+    if (!value.is_number()) {
+      throw Error(
+          ErrorKind::run,
+          fmt::format("summary of run '{}' / '{}', seed {}: {}: expected a number, found {}",
+                      one_line(run.row), one_line(run.column), run.seed, key.substr(1),
+                      value.type_name()));
+    }
+    sum += value.get<double>();
+  }
+  if (!std::isfinite(sum)) {
+    return std::nullopt;
+  }
+  return metric.unit == Unit::percent ? 100.0 * sum : sum;
+}
+
+bool uses_truth(const RunResult& run) {
+  const auto found = run.summary.find("uses_ground_truth");
+  return found != run.summary.end() && *found == true;
+}
 
 Metric find_metric(const std::string& name) {
   if (cost_target(name)) {

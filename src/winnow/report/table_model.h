@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,14 @@ struct Table {
 // Throws Error(kind usage) for an unknown metric.
 Metric find_metric(const std::string& name);
 
+// As tables show it, shares in percent. Nothing when the run is not finished or does not have the
+// metric: its summary lacks a key, or holds null for it. Throws Error(kind run) naming the run
+// whose summary holds something other than a number.
+std::optional<double> value_of(const Metric& metric, const RunResult& run);
+bool uses_truth(const RunResult& run);
+// What stands behind the name of a row that uses ground truth, in brackets.
+inline constexpr std::string_view kTruthMark = "uses ground truth";
+
 Table make_table(const std::vector<RunResult>& results, const std::vector<Metric>& metrics,
                  const TableOptions& options);
 
@@ -77,6 +86,13 @@ std::string cell_text(const Cell& cell, const Column& column);
 
 // Labels come from files: a control character in one must not break a line or reach a terminal.
 std::string one_line(std::string_view label);
+
+// Columns on a screen: UTF-8 continuation bytes take none.
+std::size_t width_of(std::string_view text);
+// A label for a cell of a Markdown table.
+std::string markdown_escaped(std::string_view label);
+// Up to six decimals, so that the rounding noise of a mean does not show; "" for no number.
+std::string plain_number(bool present, double value);
 
 // The forms in which a table is written.
 std::string render_text(const Table& table, bool colour);

@@ -74,8 +74,10 @@ double share_done(const fs::path& directory) {
 }
 
 bool is_chosen(const SweepRun& run, const std::vector<std::string>& only) {
-  return std::ranges::all_of(
-      only, [&](const std::string& text) { return run.id.find(text) != std::string::npos; });
+  return std::ranges::all_of(only, [&](const std::string& text) {
+    return text.starts_with('^') ? run.id.starts_with(text.substr(1))
+                                 : run.id.find(text) != std::string::npos;
+  });
 }
 
 std::vector<PlannedRun> plan_sweep(const Sweep& sweep, const fs::path& directory,

@@ -20,7 +20,7 @@ namespace winnow {
 
 // Which runs of a sweep, and in which order.
 struct SweepChoice {
-  std::vector<std::string> only = {};  // texts that are all in the name of a run
+  std::vector<std::string> only = {};  // texts that are all in the name of a run; ^: begins with it
   bool by_seed = false;                // one seed of every cell before the second seed of any
   std::string done = {};               // results file of runs that are left out
 };

@@ -17,6 +17,7 @@
 #include "winnow/run/run_directory.h"
 #include "winnow/run/runner.h"
 #include "winnow/stats/mixture.h"
+#include "winnow/sweep/arena_results.h"
 #include "winnow/sweep/report_checks.h"
 
 namespace winnow {
@@ -250,10 +251,17 @@ Json ReportReader::read() {
     }
     runs.push_back(std::move(run));
   }
-  return {{"winnow_report", 1},
-          {"version", build_info::kVersion},
-          {"runs", std::move(runs)},
-          {"partitions", std::move(partitions)}};
+  Json report{{"winnow_report", 1},
+              {"version", build_info::kVersion},
+              {"runs", Json::array()},
+              {"partitions", std::move(partitions)}};
+  if (directories_.size() == 1) {
+    if (const auto rule = arena_rule_of(directories_.front())) {
+      report["arena"] = report_arena(runs, *rule, registry_);
+    }
+  }
+  report["runs"] = std::move(runs);
+  return report;
 }
 
 }  // namespace winnow

@@ -20,13 +20,14 @@ class ReportReader {
   // Changes whenever a file that read() would look at does.
   std::string stamp() const;
 
-  // {winnow_report, version, runs, partitions}. A run has id (its folder), row, column, seed
-  // (text), status (waiting, started, stopped or finished) and, as far as the folder holds them,
-  // experiment, planned_rounds, history (one list per column of the log), summary, findings (with
-  // the mixture of two normal distributions fitted to every score), labels (judge_labels() at the
-  // times that the method keeps them), norms (NormCollector; the only thing that may be thinned
-  // out) and partition, its place in `partitions`: runs that share a partition share the entry.
-  // Throws Error naming the folder or the file that is missing or damaged.
+  // {winnow_report, version, runs, partitions}, and arena (arena_json()) of a single directory
+  // whose sweep is one. A run has id (its folder), row, column, seed (text), status (waiting,
+  // started, stopped or finished) and, as far as the folder holds them, experiment, planned_rounds,
+  // history (one list per column of the log), summary, findings (with the mixture of two normal
+  // distributions fitted to every score), labels (judge_labels() at the times that the method keeps
+  // them), norms (NormCollector; the only thing that may be thinned out) and partition, its place
+  // in `partitions`: runs that share a partition share the entry. Throws Error naming the folder or
+  // the file that is missing or damaged.
   Json read();
 
  private:

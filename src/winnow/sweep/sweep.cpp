@@ -9,16 +9,20 @@
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
 #include "winnow/experiment/toml.h"
+#include "winnow/sweep/arena_results.h"
 #include "winnow/sweep/paper.h"
 #include "winnow/sweep/smoke.h"
 
 namespace winnow {
 namespace {
 
+using KeyValues = std::vector<std::pair<std::string, Json>>;
+
 // One choice on an axis: what it sets, and how it is called.
 struct Choice {
   std::string label;
-  std::vector<std::pair<std::string, Json>> sets;
+  KeyValues sets;
+  KeyValues in_small_form = {};  // what the small form sets after all else
 };
 
 enum class AxisKind { seed, row, column };
@@ -105,8 +109,30 @@ Axis named_axis(const std::string& name, const Json& entries, AxisKind kind) {
   return axis;
 }
 
-// A row for each method, with the settings by which a short run gets through all its phases.
-Axis methods_axis(const Json& given, const Methods& known) {
+KeyValues key_values(const Json& table) {
+  KeyValues list;
+  for (const auto& [key, value] : table.items()) {
+    list.emplace_back(key, value);
+  }
+  return list;
+}
+
+void check_schedule(const Json& schedule, const Methods& known) {
+  if (!schedule.is_object()) {
+    fail("schedule: expected a table of methods to settings");
+  }
+  for (const auto& [name, settings] : schedule.items()) {
+    known.find(name);
+    if (!settings.is_object()) {
+      fail(fmt::format("schedule.{}: expected a table of keys to values", name),
+           "such as fedrn = { \"method.warmup\" = 20 }");
+    }
+  }
+}
+
+// A row for each method, with its settings in the schedule or, where the file has none, those by
+// which a short run gets through all its phases.
+Axis methods_axis(const Json& given, const Json& schedule, const Methods& known) {
   std::vector<std::string> names;
   if (given == "all") {
     names = known.names();
@@ -117,13 +143,20 @@ Axis methods_axis(const Json& given, const Methods& known) {
     fail(fmt::format("methods = {}: expected \"all\" or a list of names", given.dump()),
          "'winnow list methods' shows them all");
   }
+  if (!schedule.is_null()) {
+    check_schedule(schedule, known);
+  }
   Axis axis{AxisKind::row, {}};
   for (const std::string& name : names) {
     const MethodInfo& info = known.find(name);
     Choice choice{name + (info.truth == Truth::none ? "" : " (uses ground truth)"),
                   {{"method.name", name}}};
-    for (const auto& [key, value] : info.smoke.items()) {
-      choice.sets.emplace_back(key, value);
+    const KeyValues brief = key_values(info.smoke);
+    const KeyValues own =
+        schedule.is_null() ? brief : key_values(schedule.value(name, Json::object()));
+    choice.sets.insert(choice.sets.end(), own.begin(), own.end());
+    if (!schedule.is_null()) {
+      choice.in_small_form = brief;
     }
     axis.choices.push_back(std::move(choice));
   }
@@ -149,7 +182,9 @@ std::vector<Axis> take_axes(Json& tree, const Methods& known) {
     fail("methods and [[row]] are both there", "methods has a row for each method; leave one out");
   }
   if (tree.contains("methods")) {
-    axes.push_back(methods_axis(tree["methods"], known));
+    axes.push_back(methods_axis(tree["methods"], tree.value("schedule", Json()), known));
+  } else if (tree.contains("schedule")) {
+    fail("schedule is there without methods", "it says what the rows of methods = \"all\" set");
   }
   if (tree.contains("row")) {
     axes.push_back(named_axis("row", tree["row"], AxisKind::row));
@@ -169,7 +204,7 @@ std::vector<Axis> take_axes(Json& tree, const Methods& known) {
     fail("there is nothing to sweep over",
          "add a [grid], [[row]], [[column]] or methods, or use winnow run");
   }
-  for (const char* part : {"methods", "row", "column", "grid"}) {
+  for (const char* part : {"methods", "schedule", "row", "column", "grid"}) {
     tree.erase(part);
   }
   return axes;
@@ -216,14 +251,19 @@ void make_experiment(const Source& source, const std::vector<const Choice*>& cho
                      const Registry& registry, SweepRun& run) {
   try {
     Json tree = source.tree;
-    for (const Choice* choice : choices) {
-      for (const auto& [key, value] : choice->sets) {
-        set_by_path(tree, key, value);
+    const auto set_all = [&](KeyValues Choice::*part) {
+      for (const Choice* choice : choices) {
+        for (const auto& [key, value] : choice->*part) {
+          set_by_path(tree, key, value);
+        }
       }
-    }
+    };
+    set_all(&Choice::sets);
     anchor_paths(tree, source.folder);
     if (source.scale == Scale::smoke) {
+      set_all(&Choice::in_small_form);
       shrink(tree, source.smoke, registry);
+      set_all(&Choice::in_small_form);  // as many rounds as the phases of the method need
     }
     run.experiment = parse_experiment(tree, registry);
     run.cell = cell_hash(tree);
@@ -287,15 +327,44 @@ Json take_part(Json& tree, const char* key) {
   return part;
 }
 
+// The small form may have rows of some methods only.
+Json take_smoke(Json& tree, Scale scale) {
+  Json smoke = take_part(tree, "smoke");
+  if (smoke.is_object() && smoke.contains("methods")) {
+    if (scale == Scale::smoke) {
+      tree["methods"] = smoke["methods"];
+    }
+    smoke.erase("methods");
+  }
+  return smoke.is_object() && smoke.empty() ? Json(nullptr) : smoke;
+}
+
+// With its defaults, and a reference that there is.
+Json check_arena(const Json& part, const std::vector<SweepRun>& runs) {
+  const ArenaRule rule = read_arena_rule(part);
+  if (std::ranges::find(runs, rule.reference, &SweepRun::row) == runs.end()) {
+    std::vector<std::string> rows;
+    for (const SweepRun& run : runs) {
+      if (std::ranges::count(rows, run.row) == 0) {
+        rows.push_back(run.row);
+      }
+    }
+    fail(fmt::format("arena.reference = \"{}\": there is no such row", rule.reference),
+         suggestion(rule.reference, rows, "winnow sweep FILE --dry-run"));
+  }
+  return arena_rule_json(rule);
+}
+
 }  // namespace
 
 Sweep make_sweep(Json tree, const std::filesystem::path& folder, const std::string& name,
                  const Registry& registry, Scale scale) {
   Sweep sweep;
+  const Json smoke = take_smoke(tree, scale);
   const std::vector<Axis> axes = take_axes(tree, registry.methods);
   check_size(axes);
   const Json paper = take_part(tree, "paper");
-  const Json smoke = take_part(tree, "smoke");
+  const Json arena = take_part(tree, "arena");
   sweep.name =
       tree.contains("name") && tree["name"].is_string() ? tree["name"].get<std::string>() : name;
   const Source source{std::move(tree), folder, scale, smoke};
@@ -318,6 +387,9 @@ Sweep make_sweep(Json tree, const std::filesystem::path& folder, const std::stri
   }
   if (!paper.is_null()) {
     sweep.paper = check_paper(paper, cells_of(sweep.runs));
+  }
+  if (!arena.is_null()) {
+    sweep.arena = check_arena(arena, sweep.runs);
   }
   if (scale == Scale::smoke) {
     sweep.name += "-smoke";

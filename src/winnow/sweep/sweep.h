@@ -27,7 +27,8 @@ constexpr std::size_t kMaxSweepRuns = 100'000;
 struct Sweep {
   std::string name;
   std::vector<SweepRun> runs;
-  Json paper = nullptr;  // blocks of published figures (run/paper.h), where there are any
+  Json paper = nullptr;  // blocks of published figures (sweep/paper.h), where there are any
+  Json arena = nullptr;  // the rule of an arena (sweep/arena_results.h), where it is one
 };
 
 // How much of a recipe is run: all of it, or a small form that shows that it works (run/smoke.h):
@@ -38,9 +39,14 @@ enum class Scale { full, smoke };
 //   [grid]       "key" = [values]: one axis per key, all combinations
 //   [[row]]      name = "...", set = { "key" = value, ... }: one axis of named rows
 //   methods      instead of rows: "all", or a list of names; a row for each, with MethodInfo::smoke
+//   [schedule]   method = { "key" = value }: what these rows set instead; a method that is not
+//   named
+//                keeps its defaults, and MethodInfo::smoke is for the small form alone
 //   [[column]]   the same for columns
 //   [paper]      published figures for `winnow table --paper` (run/paper.h)
-//   [smoke]      "key" = value: what the small form of the sweep sets besides its general rule
+//   [arena]      winnow arena: metric = "last10", reference = "fedavg" (sweep/arena_results.h)
+//   [smoke]      "key" = value: what the small form of the sweep sets besides its general rule;
+//                methods = [names]: whose rows it has
 // The row label is the [[row]] name, or the method; the column label is the [[column]] name and the
 // values of every other axis but the seed. Every run is checked here, before any is started; errors
 // name the file and the run. At least one of the first four parts must be there. An override of a

@@ -7,6 +7,7 @@
 #include "winnow/base/files.h"
 #include "winnow/run/format.h"
 #include "winnow/run/run_directory.h"
+#include "winnow/sweep/arena_results.h"
 #include "winnow/sweep/paper.h"
 
 namespace winnow {
@@ -14,6 +15,16 @@ namespace {
 
 constexpr const char* kIndex = "sweep.json";
 constexpr std::int64_t kSweepFormat = 1;
+constexpr const char* kIndexHint = "give the sweep command again to write it anew";
+
+void check_arena_part(const Json& part, const std::filesystem::path& path) {
+  try {
+    read_arena_rule(part);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
+                kIndexHint);
+  }
+}
 
 }  // namespace
 
@@ -38,6 +49,9 @@ void write_sweep_index(const std::filesystem::path& directory, const Sweep& swee
   if (!sweep.paper.is_null()) {
     index["paper"] = sweep.paper;
   }
+  if (!sweep.arena.is_null()) {
+    index["arena"] = sweep.arena;
+  }
   write_file_whole(directory / kIndex, index.dump(2) + "\n");
 }
 
@@ -47,13 +61,16 @@ bool is_sweep(const std::filesystem::path& directory) {
 
 SweepIndex read_sweep_index(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / kIndex;
-  constexpr const char* kHint = "give the sweep command again to write it anew";
   SweepIndex index;
   try {
-    const Json json = parse_json(read_file(path), path.string(), ErrorKind::run, kHint);
+    const Json json = parse_json(read_file(path), path.string(), ErrorKind::run, kIndexHint);
     const auto format = CheckedJson(json, path.string()).find("winnow_sweep");
     refuse_newer(path, format ? format->whole(1, CheckedJson::kMost) : kSweepFormat, kSweepFormat);
     index.name = json.value("name", "");
+    index.arena = json.value("arena", Json());
+    if (!index.arena.is_null()) {
+      check_arena_part(index.arena, path);
+    }
     const Json part = json.value("paper", Json::array());
     // Earlier versions wrote a single block.
     const Json paper = part.is_object() && !part.empty() ? Json::array({part}) : part;
@@ -64,7 +81,7 @@ SweepIndex read_sweep_index(const std::filesystem::path& directory) {
         throw Error(
             ErrorKind::run,
             fmt::format("{} is damaged: a run is called {}", path.string(), run.at("id").dump()),
-            kHint);
+            kIndexHint);
       }
       RunPlace place{.row = run.at("row").get<std::string>(),
                      .column = run.at("column").get<std::string>(),
@@ -76,7 +93,7 @@ SweepIndex read_sweep_index(const std::filesystem::path& directory) {
     }
   } catch (const Json::exception& error) {
     throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
-                kHint);
+                kIndexHint);
   }
   return index;
 }

@@ -33,6 +33,7 @@ struct SweepIndex {
   std::string name;
   std::vector<RunPlace> runs;
   std::vector<std::string> paper_metrics;  // of the published figures
+  Json arena = nullptr;                    // as in Sweep
 };
 
 // Throws Error(kind run) naming the index when it is damaged.
