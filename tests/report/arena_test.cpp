@@ -261,7 +261,7 @@ TEST(Arena, APictureOfSomethingElseIsRefused) {
   Json json = arena_json(make_arena(example(), {}, {}));
   json["methods"][0]["cells"][0]["difference"] = "much";
   EXPECT_THAT(error_text([&] { arena_svg(json); }),
-              HasSubstr("arena.methods.0.cells.0.difference = \"much\": expected"));
+              HasSubstr("arena.methods[0].cells[0].difference = \"much\": expected"));
 }
 
 }  // namespace winnow::arena_test

@@ -93,9 +93,8 @@ TEST(Revealed, IsWhatLeavesAClientBesideModelAndCount) {
 }
 
 TEST(Revealed, FollowsTheParameters) {
-  EXPECT_THAT(fields("fedgr"), ::testing::Contains("losses"));
-  EXPECT_THAT(fields("fedgr", {{"selection", "intra"}}),
-              ::testing::Not(::testing::Contains("losses")));
+  EXPECT_THAT(fields("fedns"), ::testing::Not(::testing::Contains("norms")));
+  EXPECT_THAT(fields("fedns", {{"debug_density", true}}), ::testing::Contains("norms"));
 }
 
 TEST(Revealed, EveryMethodHasItFromItsExchanges) {
