@@ -105,6 +105,8 @@ TEST(AuditMethod, NobodyIsJudgedByAModelThatItTrained) {
   federation.play_all();
   EXPECT_EQ(federation.method.rounds(federation.setting), 7);
   EXPECT_EQ(federation.method.schedule(federation.setting), "folds 3 x rounds 2 + 1");
+  EXPECT_EQ(federation.method.keeps_labels_as(5, federation.setting), "");
+  EXPECT_EQ(federation.method.keeps_labels_as(6, federation.setting), "audit");
   const auto folds = deal_folds({0, 1, 2, 3, 4, 5}, 3, 9, 0);
   for (const auto& [client, fold] : folds) {
     for (std::uint32_t each = 0; each < 3; ++each) {

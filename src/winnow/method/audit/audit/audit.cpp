@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "winnow/base/error.h"
@@ -380,6 +378,10 @@ Findings AuditMethod::findings() const {
     }
   }
   return {.flagged = std::move(flagged), .noise_levels = found_.at(kNoiseRate), .scores = found_};
+}
+
+std::string AuditMethod::keeps_labels_as(std::int64_t round, const Setting& setting) const {
+  return round + 1 == rounds(setting) ? "audit" : "";
 }
 
 void AuditMethod::save(Archive& archive) const {

@@ -30,6 +30,8 @@ class AuditMethod final : public Method {
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   void play(std::int64_t number, Server& server) override;
   Findings findings() const override;
+  // Once, at the end: how right the suspects are.
+  std::string keeps_labels_as(std::int64_t round, const Setting& setting) const override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
 
