@@ -64,9 +64,13 @@ std::string digest_of_images(const at::Tensor& images) {
 Json chartered(const Experiment& experiment) {
   const Json all = experiment.resolved();
   const Json& model = all.at("model");
+  Json federation{{"fraction", all.at("federation").at("fraction")}};
+  if (experiment.federation.sums != SumForm::floating) {
+    federation["sums"] = all.at("federation").at("sums");
+  }
   return {{"seed", all.at("seed")},
           {"rounds", all.at("rounds")},
-          {"federation", {{"fraction", all.at("federation").at("fraction")}}},
+          {"federation", federation},
           {"train", all.at("train")},
           {"model",
            {{"name", model.at("name")},
@@ -288,7 +292,7 @@ Experiment charter_experiment(const Charter& charter, const Registry& registry) 
   Json tree = charter.experiment;
   check_keys(tree, "", kCharteredKeys);
   for (const auto& [table, known] :
-       {std::pair("federation", std::vector<std::string>{"fraction"}),
+       {std::pair("federation", std::vector<std::string>{"fraction", "sums"}),
         std::pair("model", std::vector<std::string>{"name", "resize", "projection"})}) {
     if (const auto found = tree.find(table); found != tree.end() && found->is_object()) {
       check_keys(*found, std::string(table) + ".", known);
