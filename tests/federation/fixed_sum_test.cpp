@@ -71,7 +71,7 @@ TEST(FixedSum, IsFreeOfOrderAndOfGroups) {
   std::ranges::reverse(parts);
   EXPECT_EQ(hash(mean_of(parts)), expected);
   FixedSum both;
-  for (const auto [first, last] : {std::pair<std::size_t, std::size_t>{0, 3}, {3, 7}}) {
+  for (const auto& [first, last] : {std::pair<std::size_t, std::size_t>{0, 3}, {3, 7}}) {
     std::vector<std::uint64_t> words(1000);
     PartWeights weights;
     for (std::size_t k = first; k < last; ++k) {
@@ -105,7 +105,7 @@ TEST(FixedSum, MasksThatCancelLeaveTheSumAsItIs) {
   std::vector<std::uint64_t> second = words_of(b, {9, 9});
   Stream masks(5, "masks");
   for (std::size_t i = 0; i < first.size(); ++i) {
-    const std::uint64_t mask = masks.next();
+    const std::uint64_t mask = masks.next_u64();
     first[i] += mask;
     second[i] -= mask;
   }

@@ -98,7 +98,7 @@ TEST(FixedSums, TheDefaultHasTheHashItAlwaysHad) {
   EXPECT_EQ(plain.hash(), said.hash());
   EXPECT_NE(plain.hash(), small({"federation.sums=\"fixed\""}).hash());
   EXPECT_THAT(error_text([] { small({"federation.sums=\"double\""}); }),
-              HasSubstr("federation.sums = \"double\": expected float or fixed"));
+              HasSubstr("federation.sums = \"double\": expected one of float, fixed"));
   EXPECT_THAT(error_text([] {
                 small({"federation.sums=\"fixed\"", "federation.clients=2000000"});
               }),
