@@ -192,6 +192,9 @@ Charter parse_charter(const std::string& text) {
   for (const CheckedJson& line : lines) {
     charter.leaves.push_back(line_in(line, kLongestLine));
   }
+  if (const auto masked = tree.find("masked")) {
+    charter.masked = masked->truth();
+  }
   return charter;
 }
 
@@ -231,6 +234,9 @@ std::string Charter::text() const {
             {"numerics", numerics},
             {"arithmetic", arithmetic},
             {"leaves", leaves}};
+  if (masked) {
+    json["masked"] = true;
+  }
   return json.dump();
 }
 
@@ -264,6 +270,14 @@ Charter make_charter(const std::string& federation, const Experiment& experiment
   charter.layout = layout_digest(place.crew());
   charter.arithmetic = current_arithmetic();
   charter.leaves = lines_of(place.exchanges());
+  return charter;
+}
+
+Charter make_masked_charter(const std::string& federation, const Experiment& experiment,
+                            const Workplace& place, const std::vector<Exchange>& exchanges) {
+  Charter charter = make_charter(federation, experiment, place);
+  charter.leaves = lines_of(exchanges);
+  charter.masked = true;
   return charter;
 }
 
@@ -305,6 +319,9 @@ Experiment charter_experiment(const Charter& charter, const Registry& registry) 
   try {
     Experiment experiment = parse_experiment(tree, registry);
     check_servable(experiment, registry);
+    if (charter.masked && experiment.federation.sums != SumForm::fixed) {
+      refuse_to_serve("masked = true: it needs federation.sums = \"fixed\"");
+    }
     return experiment;
   } catch (const Error& error) {
     refuse_charter(error.what(), error.hint());

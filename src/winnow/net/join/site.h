@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "winnow/federation/codec.h"
+#include "winnow/net/pki/credentials.h"
 #include "winnow/run/charter.h"
 #include "winnow/run/workplace.h"
 
@@ -30,8 +31,10 @@ class Site {
   // `public_images`: their bytes, as the charter's digest has them; empty where there are none.
   // `stop`, when set, makes answer() throw Interrupted at the next training step. Throws Error(kind
   // peer) where the charter and this program do not agree on the networks.
+  // `credentials`: of every member, by client, where the charter has models travel under masks.
   Site(const Charter& charter, const Registry& registry, std::map<std::int64_t, Samples> held,
-       const std::string& public_images, const Runtime& runtime, const std::atomic<bool>* stop);
+       const std::string& public_images, const Runtime& runtime, const std::atomic<bool>* stop,
+       std::map<std::int64_t, Credentials> credentials = {});
 
   std::int64_t samples(std::int64_t client) const;
   // Of the models that this member takes and gives.
@@ -61,6 +64,7 @@ class Site {
   void give_back(std::size_t lane);
 
   std::unique_ptr<Workplace> place_;
+  std::vector<Exchange> exchanges_;  // the method's, or those under masks
   std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<bool> busy_;  // by lane
