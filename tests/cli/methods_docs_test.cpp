@@ -91,6 +91,12 @@ TEST_P(MethodPage, HasTheTableOfItsMessages) {
               HasSubstr("<!-- exchanges " + page_of(GetParam()) + " -->\n| message |"));
 }
 
+TEST_P(MethodPage, SaysWhatTheServerNeedsOfTheModels) {
+  EXPECT_THAT(read_page(GetParam()),
+              HasSubstr("\n**The server needs** " +
+                        builtin_registry().make(GetParam())->server_needs().said() + ".\n"));
+}
+
 TEST_P(MethodPage, HasAnExampleThatIsAccepted) {
   const Registry registry = builtin_registry();
   EXPECT_EQ(error_text([&] {

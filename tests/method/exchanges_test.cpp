@@ -29,6 +29,34 @@ TEST_P(ExchangesOf, SayOfEveryFieldWhatItTells) {
   }
 }
 
+// Whoever plays sums has its models marked; the default says nothing about sums, and no built-in
+// method is content with it.
+TEST_P(ExchangesOf, SayHowModelsAreSummedWhereSumsAreEnough) {
+  const std::unique_ptr<Method> method = builtin_registry().make(GetParam());
+  const ServerNeeds needs = method->server_needs();
+  EXPECT_FALSE(needs.why.empty());
+  EXPECT_FALSE(needs.why.ends_with("."));
+  EXPECT_NE(needs.why, "it does not say that sums would be enough");
+  EXPECT_EQ(needs.plays_sums && needs.sees == ServerSees::models, false);
+  if (!needs.plays_sums) {
+    return;
+  }
+  int models = 0;
+  for (const Exchange& exchange : method->exchanges({})) {
+    bool summed = false;
+    for (const FieldRule& field : exchange.answers) {
+      const bool model = field.type == FieldType::state || field.type == FieldType::states;
+      EXPECT_EQ(model, field.sum.has_value()) << exchange.reply << " " << field.name;
+      summed = summed || model;
+      models += model ? 1 : 0;
+    }
+    EXPECT_EQ(summed && std::ranges::count(exchange.answers, "samples", &FieldRule::name) == 0,
+              false)
+        << exchange.reply << " must say what it weighs";
+  }
+  EXPECT_GT(models, 0);
+}
+
 std::vector<std::string> all_names() {
   std::vector<std::string> names;
   const Registry registry = builtin_registry();

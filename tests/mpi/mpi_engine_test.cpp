@@ -66,6 +66,13 @@ TEST(MpiEngine, DropsOutTheSameClients) {
   expect_same_rounds(experiment_with("scaffold", {"federation.dropout=0.3"}));
 }
 
+TEST(MpiEngine, FormsTheSameFixedSums) {
+  for (const char* method : {"fedavg", "scaffold", "coteaching"}) {
+    expect_same_rounds(
+        experiment_with(method, {"federation.sums=\"fixed\"", "federation.dropout=0.2"}));
+  }
+}
+
 TEST(MpiEngine, MeasuresEnsemblesAndLastModelsAndManyPieces) {
   expect_same_rounds(experiment_with("rhfl", {"method.evaluate=\"ensemble\""}));
   expect_same_rounds(

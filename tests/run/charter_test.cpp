@@ -13,8 +13,9 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-Experiment served(const TestFolder& folder, const std::string& method) {
-  deal_out(experiment_with(method), methods(), folder.path());
+Experiment served(const TestFolder& folder, const std::string& method,
+                  const std::vector<std::string>& sets = {}) {
+  deal_out(experiment_with(method, sets), methods(), folder.path());
   Json tree = read_toml(folder / "federation.toml");
   EXPECT_EQ(tree.at("members").size(), 6U);
   EXPECT_EQ(tree.at("serve").at("certificate"), "pki/server.pem");
@@ -24,9 +25,9 @@ Experiment served(const TestFolder& folder, const std::string& method) {
   return parse_experiment(tree, methods());
 }
 
-Charter charter_with(const std::string& method) {
+Charter charter_with(const std::string& method, const std::vector<std::string>& sets = {}) {
   const TestFolder folder;
-  const Experiment experiment = served(folder, method);
+  const Experiment experiment = served(folder, method, sets);
   const Workplace place(experiment, server_world(experiment, methods()), methods(), on_cpu(1),
                         nullptr);
   return make_charter("fed", experiment, place);
@@ -66,6 +67,15 @@ TEST(Charter, SaysWhatIsComputedAndWhatLeaves) {
   EXPECT_EQ(experiment.federation.clients, 6);
   EXPECT_EQ(charter_with("fedcorr").hash(), charter.hash());
   EXPECT_NE(charter_with("fedavg").hash(), charter.hash());
+}
+
+TEST(Charter, SaysHowModelsAreSummed) {
+  EXPECT_FALSE(charter_with("fedavg").experiment.at("federation").contains("sums"));
+  const Charter charter = charter_with("fedavg", {"federation.sums=\"fixed\""});
+  EXPECT_EQ(charter.experiment.at("federation").at("sums"), "fixed");
+  EXPECT_EQ(charter_experiment(read_charter(charter.text()), methods()).federation.sums,
+            SumForm::fixed);
+  EXPECT_NE(charter.hash(), charter_with("fedavg").hash());
 }
 
 TEST(Charter, PublicImagesAreNamedByTheirDigest) {

@@ -27,6 +27,12 @@ void print_place(const Json& json) {
   print_wrapped(json.at("how_to_get").get<std::string>());
 }
 
+void print_server(const Json& json) {
+  if (json.contains("server")) {
+    print_wrapped("the server needs " + json.at("server").get<std::string>());
+  }
+}
+
 void print_text(const Json& json) {
   fmt::print("{}\n", bold(fmt::format("{} ({})", json.at("name").get<std::string>(),
                                       json.at("kind").get<std::string>()),
@@ -44,6 +50,7 @@ void print_text(const Json& json) {
   if (json.contains("needs")) {
     fmt::print("{}\n", json.at("needs").get<std::string>());
   }
+  print_server(json);
   std::vector<std::vector<std::string>> rows;
   for (const Json& param : json.at("parameters")) {
     const auto range = param.at("range").get<std::string>();
@@ -89,6 +96,7 @@ void print_exchanges(const Json& json) {
     fmt::print("{}", columns(rows, terminal_width()));
   }
   fmt::print("{}\n", json.at("letters").get<std::string>());
+  print_server(json);
 }
 
 // The table of messages in the docs, and what leaves a client.
@@ -121,6 +129,7 @@ void print_exchanges_markdown(const Json& json) {
     fmt::print("\n{}.\n", json.at("letters").get<std::string>());
   }
   fmt::print("\nWhat leaves a client, and what that tells:\n\n{}\n", join(told, "\n"));
+  fmt::print("\n**The server needs** {}.\n", json.at("server").get<std::string>());
 }
 
 void print_markdown(const Json& json) {

@@ -153,6 +153,7 @@ std::vector<Json> find_all(const std::string& name, const Registry& registry,
       if (method->needs_features()) {
         json["needs"] = "needs a network with features and a head: docs/own-model.md";
       }
+      json["server"] = method->server_needs().said();
       const std::vector<Exchange> exchanges = method->exchanges({});
       json["exchanges"] = described(exchanges);
       json["letters"] = letters(exchanges);

@@ -14,6 +14,7 @@
 #include "winnow/data/catalog.h"
 #include "winnow/experiment/key_hint.h"
 #include "winnow/experiment/toml.h"
+#include "winnow/federation/fixed_sum.h"
 #include "winnow/model/net.h"
 #include "winnow/model/script_net.h"
 #include "winnow/noise/noise_alias.h"
@@ -81,6 +82,26 @@ void check_optimizer(const Experiment& experiment, const Method& method) {
   }
 }
 
+void check_sums(const Experiment& experiment, const Method& method) {
+  if (experiment.federation.sums == SumForm::floating) {
+    return;
+  }
+  const ServerNeeds needs = method.server_needs();
+  if (!needs.plays_sums) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("federation.sums = \"fixed\": the server of {} needs {}",
+                            experiment.method, needs.said()),
+                "set federation.sums = \"float\", or choose another method; 'winnow describe "
+                "METHOD' says what its server needs");
+  }
+  if (experiment.federation.size() > kMostWeight / kEqualWeight) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("federation.clients = {}: fixed sums take at most {}",
+                            experiment.federation.size(), kMostWeight / kEqualWeight),
+                "set federation.sums = \"float\"");
+  }
+}
+
 void read_method(const Json& tree, const Registry& registry, Experiment& experiment) {
   Json table = table_or_empty(tree, "method");
   if (table.is_string()) {
@@ -103,6 +124,7 @@ void read_method(const Json& tree, const Registry& registry, Experiment& experim
   params.read(table, "method", {"name"});
   experiment.method_params = params.values();
   check_optimizer(experiment, *method);
+  check_sums(experiment, *method);
   if (experiment.train.lr_schedule == "cosine") {
     const Setting setting{.seed = experiment.seed,
                           .rounds = experiment.rounds,
@@ -280,6 +302,10 @@ Params declare(FederationOptions& options) {
       .add("dropout", options.dropout,
            "probability that a client does not answer a task, drawn anew for every task")
       .range(0, 0.99);
+  params.add("sums", options.sums, {{"float", SumForm::floating}, {"fixed", SumForm::fixed}},
+             "how models are summed: one by one in double precision (float), or as whole numbers, "
+             "exact and free of order (fixed), which all methods can do whose server needs no "
+             "single models");
   params.add("absences", options.absences,
              "events.jsonl of a run: the clients that did not answer in it do not answer here");
   return params;
@@ -386,6 +412,9 @@ std::string Experiment::hash_of(const Json& given) const {
   }
   if (federation.dropout == 0.0) {
     tree["federation"].erase("dropout");
+  }
+  if (federation.sums == SumForm::floating) {
+    tree["federation"].erase("sums");
   }
   if (federation.absences.empty()) {
     tree["federation"].erase("absences");

@@ -25,6 +25,7 @@ struct FederationOptions {
   double fraction = 0.1;
   bool centralised = false;
   double dropout = 0.0;
+  SumForm sums = SumForm::floating;
   std::string absences;  // events of a run whose absences are played again; empty: none
   Partition partition;
 

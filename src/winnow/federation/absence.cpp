@@ -37,29 +37,47 @@ void AbsentFleet::begin(std::int64_t round) {
   absences_.clear();
 }
 
-std::vector<Absence> AbsentFleet::ask(const std::vector<Order>& orders, const Fold& fold) {
-  std::vector<Absence> absent;
-  std::vector<Order> reached;
-  for (const Order& order : orders) {
+std::vector<Absence> AbsentFleet::lose(std::vector<Order>& orders) {
+  std::vector<Absence> lost;
+  std::erase_if(orders, [&](const Order& order) {
     const OrderPlace place{round_, ask_, order.client};
     const auto given = given_.find(place);
-    const bool lost = Stream(seed_, "dropout", round_, ask_, order.client).bernoulli(dropout_);
-    if (given == given_.end() && !lost) {
-      reached.push_back(order);
-      continue;
+    const bool drawn = Stream(seed_, "dropout", round_, ask_, order.client).bernoulli(dropout_);
+    if (given == given_.end() && !drawn) {
+      return false;
     }
     const AbsenceReason reason = given == given_.end() ? AbsenceReason::silent : given->second;
-    absent.push_back({order.client, reason});
+    lost.push_back({order.client, reason});
     absences_[place] = reason;
-  }
+    return true;
+  });
   ++ask_;
-  const std::vector<Absence> further = fleet_.ask(reached, fold);
+  return lost;
+}
+
+std::vector<Absence> AbsentFleet::note(std::vector<Absence> lost,
+                                       const std::vector<Absence>& further) {
   for (const Absence& absence : further) {
     absences_[{round_, ask_ - 1, absence.client}] = absence.reason;
   }
-  absent.insert(absent.end(), further.begin(), further.end());
-  std::ranges::sort(absent, {}, &Absence::client);
-  return absent;
+  lost.insert(lost.end(), further.begin(), further.end());
+  std::ranges::sort(lost, {}, &Absence::client);
+  return lost;
+}
+
+std::vector<Absence> AbsentFleet::ask(const std::vector<Order>& orders, const Fold& fold) {
+  std::vector<Order> reached = orders;
+  std::vector<Absence> lost = lose(reached);
+  return note(std::move(lost), fleet_.ask(reached, fold));
+}
+
+Sums AbsentFleet::ask_for_sums(const std::vector<Order>& orders,
+                               const std::vector<FieldRule>& rules, const Hear& hear) {
+  std::vector<Order> reached = orders;
+  std::vector<Absence> lost = lose(reached);
+  Sums sums = fleet_.ask_for_sums(reached, rules, hear);
+  sums.absent = note(std::move(lost), sums.absent);
+  return sums;
 }
 
 }  // namespace winnow

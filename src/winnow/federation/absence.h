@@ -46,9 +46,16 @@ class AbsentFleet final : public Fleet {
   std::int64_t size() const override { return fleet_.size(); }
   std::int64_t samples(std::int64_t client) const override { return fleet_.samples(client); }
   std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override;
+  Sums ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
+                    const Hear& hear) override;
   const Traffic& traffic() const override { return fleet_.traffic(); }
 
  private:
+  // Takes the lost ones out of the orders of the next ask; who they were for.
+  std::vector<Absence> lose(std::vector<Order>& orders);
+  // All who did not answer it, the lost ones and those of whom the fleet says so.
+  std::vector<Absence> note(std::vector<Absence> lost, const std::vector<Absence>& further);
+
   Fleet& fleet_;
   double dropout_;
   std::uint64_t seed_;

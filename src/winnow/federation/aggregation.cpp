@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <utility>
 
 #include "winnow/base/error.h"
 
@@ -38,15 +39,22 @@ void WeightedMean::add(const State& state, double weight) {
   }
 }
 
+void WeightedMean::set(State mean) {
+  layout_ = std::move(mean.layout);
+  mean_ = std::move(mean.flat);
+  total_ = 1.0;
+}
+
 State WeightedMean::finish() {
   if (!(total_ > 0.0)) {
     throw Error(ErrorKind::run, "no client contributed to this round",
                 "lower the noise or raise federation.fraction");
   }
-  State mean{layout_, sum_.div_(total_).to(at::kFloat)};
+  State mean{layout_, mean_.defined() ? mean_ : sum_.div_(total_).to(at::kFloat)};
   mean.counters().round_();
   layout_.reset();
   sum_.reset();
+  mean_.reset();
   total_ = 0.0;
   return mean;
 }

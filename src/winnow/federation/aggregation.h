@@ -17,13 +17,16 @@ class WeightedMean {
  public:
   // Weights must be finite and not negative.
   void add(const State& state, double weight);
+  // The mean itself, where it was formed elsewhere. Nothing may be added then.
+  void set(State mean);
   double total_weight() const { return total_; }
   // Throws Error(kind run) when nothing with a positive weight was added. Ready for reuse after.
   State finish();
 
  private:
   LayoutPtr layout_;
-  at::Tensor sum_;  // double
+  at::Tensor sum_;   // double
+  at::Tensor mean_;  // where it was set
   double total_ = 0.0;
 };
 

@@ -111,6 +111,12 @@ FieldRule FieldRule::finite_or_not() const {
   return rule;
 }
 
+FieldRule FieldRule::summed(Weighting parameters, Weighting buffers) const {
+  FieldRule rule = *this;
+  rule.sum = {parameters, buffers};
+  return rule;
+}
+
 std::string FieldRule::shape() const {
   return is_list(type) ? fmt::format("{} {}", factor(length.said), facts(type).name)
                        : facts(type).name;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,20 @@ enum class Counts {
   some_samples,  // some of them, so at most as many
 };
 
+// What a client's model weighs in a mean.
+enum class Weighting {
+  samples,  // as much as it has samples: the reply's number of them
+  equal,    // as much as any other
+};
+
+// How a model of a reply goes into a sum over all clients of the ask.
+struct SumRule {
+  Weighting parameters = Weighting::samples;
+  Weighting buffers = Weighting::samples;  // running statistics and counters
+
+  bool operator==(const SumRule&) const = default;
+};
+
 // One field of a message.
 struct FieldRule {
   std::string name;
@@ -50,11 +65,14 @@ struct FieldRule {
   // Whether a value that is not finite spoils the message. Where it does not, the method knows what
   // to make of one.
   bool finite = true;
+  // Of a model in a reply: what the server needs of it is the sum over all clients (see Sums).
+  std::optional<SumRule> sum = {};
 
   FieldRule between(double lowest, double highest) const;
   FieldRule at_least(double lowest) const;
   FieldRule counting(Counts what) const;
   FieldRule finite_or_not() const;
+  FieldRule summed(Weighting parameters, Weighting buffers = Weighting::samples) const;
   // "u32", "model", "C f64", "k models".
   std::string shape() const;
   // "0 to 1", "at least 0", or nothing.

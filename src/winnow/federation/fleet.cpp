@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "winnow/base/error.h"
+#include "winnow/federation/fixed_sum.h"
 
 namespace winnow {
 
@@ -41,6 +42,45 @@ std::vector<std::int64_t> clients_with_samples(const Fleet& fleet) {
     }
   }
   return clients;
+}
+
+Message without_summed(const Message& reply, const std::vector<FieldRule>& rules) {
+  Message rest(reply.kind());
+  for (const auto& [name, field] : reply.fields()) {
+    const auto rule = std::ranges::find(rules, name, &FieldRule::name);
+    if (rule == rules.end() || !rule->sum) {
+      rest.set(name, field);
+    }
+  }
+  return rest;
+}
+
+Sums Fleet::ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
+                         const Hear& hear) {
+  Sums sums;
+  std::map<std::string, FixedSum> formed;
+  sums.absent = ask(orders, [&](std::int64_t client, const Message& reply) {
+    const bool fits = std::ranges::all_of(rules, [&](const FieldRule& rule) {
+      return !rule.sum || unfit_value(reply.get<State>(rule.name)).empty();
+    });
+    const Message rest = without_summed(reply, rules);
+    if (!fits || !hear(client, rest)) {
+      sums.rejected.push_back(client);
+      return;
+    }
+    for (const FieldRule& rule : rules) {
+      if (rule.sum) {
+        formed[rule.name].add(reply.get<State>(rule.name),
+                              part_weights(*rule.sum, rest.get<std::uint32_t>("samples")));
+      }
+    }
+    sums.added.push_back(client);
+  });
+  std::ranges::sort(sums.added);
+  for (const auto& [name, sum] : formed) {
+    sums.means.emplace(name, sum.mean());
+  }
+  return sums;
 }
 
 std::vector<std::size_t> fold_order(const std::vector<Order>& orders, const Fleet& fleet) {

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "winnow/federation/exchange.h"
 #include "winnow/federation/message.h"
 #include "winnow/train/passes.h"
 
@@ -46,6 +48,23 @@ struct Absence {
   bool operator==(const Absence&) const = default;
 };
 
+// How the server forms sums of models (federation.sums).
+enum class SumForm {
+  floating,  // of single models, in double precision, in the fleet's order
+  fixed,     // as whole numbers, see FixedSum: all it sees of models are the sums
+};
+
+// What came of asking for sums.
+struct Sums {
+  std::map<std::string, State> means;  // of every field that is summed; none where nobody counts
+  std::vector<std::int64_t> added;     // who is in them, ascending
+  std::vector<std::int64_t> rejected;  // whose reply does not count or does not fit, as they came
+  std::vector<Absence> absent;         // ascending
+
+  // A copy of its own, which may be changed.
+  State mean(const std::string& field) const { return means.at(field).clone(); }
+};
+
 class Fleet {
  public:
   using Fold = std::function<void(std::int64_t client, const Message& reply)>;
@@ -64,6 +83,14 @@ class Fleet {
   [[nodiscard]] virtual std::vector<Absence> ask(const std::vector<Order>& orders,
                                                  const Fold& fold) = 0;
 
+  // The same for a server to which the sums of the models are enough. `rules` are those of the
+  // reply, the same for all orders, and say which models are summed and how they weigh. `hear` is
+  // called with the rest of every reply whose models fit, in the order of ask(), and says whether
+  // it counts. Sums are fixed-point sums whatever runs the clients: the same bits from all.
+  using Hear = std::function<bool(std::int64_t client, const Message& numbers)>;
+  [[nodiscard]] virtual Sums ask_for_sums(const std::vector<Order>& orders,
+                                          const std::vector<FieldRule>& rules, const Hear& hear);
+
   virtual const Traffic& traffic() const = 0;
 };
 
@@ -72,6 +99,9 @@ class Fleet {
 
 // Whether the client is among the absent.
 [[nodiscard]] bool is_absent(std::int64_t client, const std::vector<Absence>& absent);
+
+// The reply without the models that are summed.
+[[nodiscard]] Message without_summed(const Message& reply, const std::vector<FieldRule>& rules);
 
 // The fixed order in which orders are dispatched and replies folded: places into `orders`.
 [[nodiscard]] std::vector<std::size_t> fold_order(const std::vector<Order>& orders,

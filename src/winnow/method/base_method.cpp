@@ -39,10 +39,14 @@ std::unique_ptr<ClientSide> BaseMethod::client_side() const {
 }
 
 std::vector<Exchange> BaseMethod::exchanges(const Setting& /*setting*/) const {
+  return exchanges_of(Weighting::samples, Weighting::samples);
+}
+
+std::vector<Exchange> BaseMethod::exchanges_of(Weighting parameters, Weighting buffers) {
   return {{"train",
            {field::round(), field::global_model()},
            "train_done",
-           {field::trained_model(), field::samples()}}};
+           {field::trained_model().summed(parameters, buffers), field::samples()}}};
 }
 
 std::vector<std::int64_t> BaseMethod::select(Round& round, std::int64_t count) {
@@ -61,6 +65,10 @@ void BaseMethod::add(Round& /*round*/, const Upload& upload) {
   mean_.add(upload.model(), upload.weight());
 }
 
+void BaseMethod::add_sums(Round& /*round*/, const Sums& sums) {
+  mean_.set(sums.mean("model"));
+}
+
 State BaseMethod::finish(Round& /*round*/) {
   return mean_.finish();
 }
@@ -73,7 +81,13 @@ void BaseMethod::play(std::int64_t number, Server& server) {
 void BaseMethod::play_round(Round& round, std::int64_t count, const std::string& kind) {
   round.chosen = select(round, count);
   begin(round);
-  ask_to_train(*this, round, kind, [&](const Upload& upload) { add(round, upload); });
+  if (round.setting.sums == SumForm::fixed) {
+    if (const Sums sums = ask_for_training_sums(*this, round, kind); !sums.added.empty()) {
+      add_sums(round, sums);
+    }
+  } else {
+    ask_to_train(*this, round, kind, [&](const Upload& upload) { add(round, upload); });
+  }
   if (!round.stands_still(can_finish())) {
     round.global = finish(round);
   }
@@ -94,6 +108,18 @@ void ask_to_train(const BaseMethod& base, Round& round, const KindOf& kind_of,
 void ask_to_train(const BaseMethod& base, Round& round, const std::string& kind,
                   const std::function<void(Upload)>& take) {
   ask_to_train(base, round, KindOf([&kind](std::int64_t) { return kind; }), take);
+}
+
+Sums ask_for_training_sums(BaseMethod& base, Round& round, const std::string& kind) {
+  Sums sums = round.ask_for_sums(
+      round.chosen, [&](std::int64_t client) { return base.task(round, client).renamed(kind); },
+      exchange_of("train", base.exchanges(round.setting)).answers,
+      [&](std::int64_t client, const Message& numbers) {
+        base.hear(round, client, numbers);
+        return true;
+      });
+  std::ignore = round.note_replies();
+  return sums;
 }
 
 }  // namespace winnow

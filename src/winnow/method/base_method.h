@@ -13,12 +13,6 @@
 
 namespace winnow {
 
-// What a client's model weighs before any factor of a wrapper.
-enum class Weighting {
-  samples,  // as much as it has samples
-  equal,    // as much as any other
-};
-
 // An uploaded model on its way into the next global one.
 struct Upload {
   std::int64_t client = 0;
@@ -70,6 +64,14 @@ class BaseMethod : public Method {
   // Whether Upload::weight() or its factor has a say in the next model. A wrapper that does nothing
   // but weigh clients refuses a base without.
   virtual bool weighs() const { return true; }
+
+  // The same where the server sees sums alone (Setting::sums), in place of add() for every upload:
+  // hear() for every reply that counts, without the models that are summed, then add_sums() once.
+  // What server_needs() of a base method says about sums must hold for these two: whoever overrides
+  // add() has to say what becomes of it here.
+  virtual void hear(Round& /*round*/, std::int64_t /*client*/, const Message& /*numbers*/) {}
+  virtual void add_sums(Round& round, const Sums& sums);
+
   // Refuses, with Error(kind experiment), a number of models that its rule can make nothing of. A
   // wrapper that hands over fewer than whole rounds asks this beside check().
   virtual void check_models(const ModelCount& /*count*/) const {}
@@ -77,6 +79,8 @@ class BaseMethod : public Method {
  protected:
   // What local training adds to plain SGD.
   virtual LocalRule local_rule() const { return {}; }
+  // The exchanges with models that weigh like this in sums.
+  [[nodiscard]] static std::vector<Exchange> exchanges_of(Weighting parameters, Weighting buffers);
 
  private:
   WeightedMean mean_;
@@ -91,5 +95,9 @@ void ask_to_train(const BaseMethod& base, Round& round, const KindOf& kind_of,
 // The same with one kind for all.
 void ask_to_train(const BaseMethod& base, Round& round, const std::string& kind,
                   const std::function<void(Upload)>& take);
+
+// The same for sums alone: what the chosen clients' models add up to. Base hears the rest of every
+// reply.
+[[nodiscard]] Sums ask_for_training_sums(BaseMethod& base, Round& round, const std::string& kind);
 
 }  // namespace winnow

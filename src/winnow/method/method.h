@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "winnow/base/catalog.h"
@@ -36,6 +37,7 @@ struct Setting {
   std::vector<std::int64_t> noisy_clients = {};
   std::int64_t public_images = 0;  // images without labels that everybody has
   TrainOptions train = {};         // how the clients train
+  SumForm sums = SumForm::floating;
 };
 
 // What a method's server side may use in a round: the fleet and the global model. It has no path to
@@ -84,6 +86,30 @@ enum class Measured {
 
 struct Offered;
 
+// What a method's server has to see of the models that clients send.
+enum class ServerSees {
+  sums,                // their weighted sums are enough
+  sums_in_two_phases,  // the same, once clients have told numbers from which choice or weights
+                       // follow
+  models,              // every single one
+};
+
+struct ServerNeeds {
+  ServerSees sees = ServerSees::models;
+  std::string why;  // half a sentence
+  // Whether it can be played with federation.sums = "fixed". Of those that would need a second
+  // phase some have it.
+  bool plays_sums = false;
+
+  static ServerNeeds sums(std::string why) { return {ServerSees::sums, std::move(why), true}; }
+  static ServerNeeds two_phases(std::string why, bool plays) {
+    return {ServerSees::sums_in_two_phases, std::move(why), plays};
+  }
+  static ServerNeeds models(std::string why) { return {ServerSees::models, std::move(why), false}; }
+  // What "the server needs": "only sums of the models: it averages them".
+  std::string said() const;
+};
+
 // One object per run. Calls come in this order: know, declare, (Params::read), check, then load
 // when a run is resumed, then play for every round with save between rounds. Not thread-safe.
 class Method {
@@ -111,6 +137,11 @@ class Method {
   // Why its clients must take steps of plain SGD: what of its arithmetic relies on them. Empty: any
   // train.optimizer will do. A method that wraps others speaks for the chosen one too.
   virtual std::string needs_sgd() const { return {}; }
+  // What it has to see of the clients' models. A method that plays sums asks by
+  // Round::ask_for_sums() where Setting::sums says so, and its exchanges mark the models.
+  virtual ServerNeeds server_needs() const {
+    return ServerNeeds::models("it does not say that sums would be enough");
+  }
   // Width of the projection before the head that it wants where the experiment leaves the choice to
   // it; 0: none.
   virtual std::int64_t projection() const { return 0; }

@@ -19,6 +19,19 @@ Methods make_methods() {
 
 }  // namespace
 
+std::string ServerNeeds::said() const {
+  switch (sees) {
+    case ServerSees::sums:
+      return "only sums of the models: " + why;
+    case ServerSees::sums_in_two_phases:
+      return (plays_sums ? "only sums of the models, in two phases: "
+                         : "single models, though sums would do in two phases: ") +
+             why;
+    default:
+      return "single models: " + why;
+  }
+}
+
 const Methods& builtin_methods() {
   static const Methods methods = make_methods();
   return methods;

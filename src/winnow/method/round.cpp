@@ -62,8 +62,23 @@ void Round::fold(const std::vector<std::int64_t>& clients, const TaskFor& task,
           reject(client);
         }
       });
+  add_absent(missing);
+}
+
+void Round::add_absent(const std::vector<Absence>& missing) {
   absent.insert(absent.end(), missing.begin(), missing.end());
   std::ranges::sort(absent, {}, &Absence::client);
+}
+
+Sums Round::ask_for_sums(const std::vector<std::int64_t>& clients, const TaskFor& task,
+                         const std::vector<FieldRule>& rules, const Fleet::Hear& hear) {
+  Sums sums = fleet.ask_for_sums(orders_for(clients, task), rules,
+                                 [&](std::int64_t client, const Message& numbers) {
+                                   return usable(numbers, rules) && hear(client, numbers);
+                                 });
+  rejected.insert(rejected.end(), sums.rejected.begin(), sums.rejected.end());
+  add_absent(sums.absent);
+  return sums;
 }
 
 void Round::ask(const std::vector<std::int64_t>& clients, const TaskFor& task,
@@ -87,7 +102,8 @@ std::vector<std::int64_t> Round::answered() const {
 void Round::require_some() const {
   if (!chosen.empty() && rejected.size() == chosen.size()) {
     throw Error(ErrorKind::run,
-                fmt::format("round {}: every reply held values that are not finite", number + 1),
+                fmt::format("round {}: every reply held values that are not finite{}", number + 1,
+                            setting.sums == SumForm::fixed ? ", or too large for a sum" : ""),
                 "the training diverged: lower train.lr");
   }
 }
@@ -96,6 +112,9 @@ void Round::note_clients() const {
   notes["clients"] = chosen;
   if (!rejected.empty()) {
     notes["rejected"] = rejected;
+    if (setting.sums == SumForm::fixed) {
+      notes["rejected_because"] = "values that are not finite or do not fit into a sum";
+    }
   }
 }
 

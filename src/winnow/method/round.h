@@ -60,6 +60,11 @@ struct Round {
            const std::vector<Exchange>& exchanges, const Fleet::Fold& take);
   void ask(const std::vector<std::int64_t>& clients, const TaskFor& task,
            const std::vector<FieldRule>& rules, const Fleet::Fold& take);
+  // The same where the sums of the models are enough: `hear` gets the rest of every reply that is
+  // usable and says whether it counts. Who sent a reply that does not, or models that do not fit
+  // into a sum, is rejected.
+  [[nodiscard]] Sums ask_for_sums(const std::vector<std::int64_t>& clients, const TaskFor& task,
+                                  const std::vector<FieldRule>& rules, const Fleet::Hear& hear);
   // A reply that was handed over does not count after all.
   void reject(std::int64_t client) { rejected.push_back(client); }
 
@@ -83,6 +88,7 @@ struct Round {
  private:
   void fold(const std::vector<std::int64_t>& clients, const TaskFor& task,
             const std::function<bool(const Message& reply)>& counts, const Fleet::Fold& take);
+  void add_absent(const std::vector<Absence>& missing);
 };
 
 }  // namespace winnow

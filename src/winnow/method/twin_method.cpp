@@ -21,8 +21,9 @@ std::vector<Exchange> TwinMethod::exchanges(const Setting& /*setting*/) const {
            {field::round(), field::global_model(),
             field::model(kSecond, "the second model that all train")},
            "train_done",
-           {field::trained_model(),
-            field::model(kSecond, "its second model after training, as telling as the first"),
+           {field::trained_model().summed(Weighting::samples),
+            field::model(kSecond, "its second model after training, as telling as the first")
+                .summed(Weighting::samples),
             field::samples()}}};
 }
 
@@ -36,16 +37,24 @@ void TwinMethod::play(std::int64_t number, Server& server) {
     second_ = server.initial(stream_key(round.setting.seed, "second model", {})).flat;
   }
   const State second{round.global.layout, second_.to(round.global.flat.device())};
+  const auto task = [&](std::int64_t) { return round.task("train").set(kSecond, second); };
   WeightedMean first_mean;
   WeightedMean second_mean;
-  round.ask(
-      round.chosen, [&](std::int64_t) { return round.task("train").set(kSecond, second); },
-      exchanges(round.setting),
-      [&](std::int64_t, const Message& reply) {
-        const auto samples = static_cast<double>(reply.get<std::uint32_t>("samples"));
-        first_mean.add(reply.get<State>("model"), samples);
-        second_mean.add(reply.get<State>(kSecond), samples);
-      });
+  if (round.setting.sums == SumForm::fixed) {
+    const Sums sums =
+        round.ask_for_sums(round.chosen, task, exchanges(round.setting).front().answers,
+                           [](std::int64_t, const Message&) { return true; });
+    if (round.note_replies()) {
+      round.global = sums.mean("model");
+      second_ = sums.mean(kSecond).flat;
+    }
+    return;
+  }
+  round.ask(round.chosen, task, exchanges(round.setting), [&](std::int64_t, const Message& reply) {
+    const auto samples = static_cast<double>(reply.get<std::uint32_t>("samples"));
+    first_mean.add(reply.get<State>("model"), samples);
+    second_mean.add(reply.get<State>(kSecond), samples);
+  });
   if (round.note_replies()) {
     round.global = first_mean.finish();
     second_ = second_mean.finish().flat;

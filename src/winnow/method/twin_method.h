@@ -12,6 +12,9 @@ namespace winnow {
 // with "second", a model, after "model".
 class TwinMethod : public Method {
  public:
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::sums("it averages the first and the second models");
+  }
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   // A round of FedAvg with both models. A reply is rejected when either is not finite.
   void play(std::int64_t number, Server& server) override;

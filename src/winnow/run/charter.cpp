@@ -50,9 +50,13 @@ std::string digest_of_images(const at::Tensor& images) {
 Json chartered(const Experiment& experiment) {
   const Json all = experiment.resolved();
   const Json& model = all.at("model");
+  Json federation{{"fraction", all.at("federation").at("fraction")}};
+  if (experiment.federation.sums != SumForm::floating) {
+    federation["sums"] = all.at("federation").at("sums");
+  }
   return {{"seed", all.at("seed")},
           {"rounds", all.at("rounds")},
-          {"federation", {{"fraction", all.at("federation").at("fraction")}}},
+          {"federation", federation},
           {"train", all.at("train")},
           {"model",
            {{"name", model.at("name")},
@@ -177,6 +181,9 @@ Charter parse_charter(const std::string& text) {
   for (const CheckedJson& line : lines) {
     charter.leaves.push_back(line_in(line, kLongestLine));
   }
+  if (const auto masked = tree.find("masked")) {
+    charter.masked = masked->truth();
+  }
   return charter;
 }
 
@@ -216,6 +223,9 @@ std::string Charter::text() const {
             {"numerics", numerics},
             {"arithmetic", arithmetic},
             {"leaves", leaves}};
+  if (masked) {
+    json["masked"] = true;
+  }
   return json.dump();
 }
 
@@ -265,6 +275,14 @@ Charter make_charter(const std::string& federation, const Experiment& experiment
   return charter;
 }
 
+Charter make_masked_charter(const std::string& federation, const Experiment& experiment,
+                            const Workplace& place, const std::vector<Exchange>& exchanges) {
+  Charter charter = make_charter(federation, experiment, place);
+  charter.leaves = lines_of(exchanges);
+  charter.masked = true;
+  return charter;
+}
+
 Charter read_charter(const std::string& text) {
   if (text.size() > kLongestCharter) {
     refuse_charter(
@@ -290,7 +308,7 @@ Experiment charter_experiment(const Charter& charter, const Registry& registry) 
   Json tree = charter.experiment;
   check_keys(tree, "", kCharteredKeys);
   for (const auto& [table, known] :
-       {std::pair("federation", std::vector<std::string>{"fraction"}),
+       {std::pair("federation", std::vector<std::string>{"fraction", "sums"}),
         std::pair("model", std::vector<std::string>{"name", "resize", "projection"})}) {
     if (const auto found = tree.find(table); found != tree.end() && found->is_object()) {
       check_keys(*found, std::string(table) + ".", known);
@@ -303,6 +321,9 @@ Experiment charter_experiment(const Charter& charter, const Registry& registry) 
   try {
     Experiment experiment = parse_experiment(tree, registry);
     check_servable(experiment, registry);
+    if (charter.masked && experiment.federation.sums != SumForm::fixed) {
+      refuse_to_serve("masked = true: it needs federation.sums = \"fixed\"");
+    }
     return experiment;
   } catch (const Error& error) {
     refuse_charter(error.what(), error.hint());

@@ -35,6 +35,7 @@ struct Charter {
   std::uint32_t numerics = kNumerics;
   std::string arithmetic;           // name of the server's
   std::vector<std::string> leaves;  // what leaves a member, a line each, from the exchanges
+  bool masked = false;              // models leave it under masks, of which only the sum is free
 
   std::string text() const;  // JSON; the same charter has the same text
   std::string hash() const;  // SHA-256 of text(), hexadecimal
@@ -48,6 +49,9 @@ std::vector<std::string> lines_of(const std::vector<Exchange>& exchanges);
 
 Charter make_charter(const std::string& federation, const Experiment& experiment,
                      const Workplace& place);
+// The same where models travel under masks, by exchanges of their own.
+Charter make_masked_charter(const std::string& federation, const Experiment& experiment,
+                            const Workplace& place, const std::vector<Exchange>& exchanges);
 
 // From a server, who may send anything: bounded, every value of its type, every text one line, and
 // in the one form that text() gives. Throws Error(kind peer). Whether the experiment in it is sound

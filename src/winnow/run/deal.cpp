@@ -55,6 +55,7 @@ Json served_tree(const Experiment& experiment) {
   leave_out("federation", "centralised", false);
   leave_out("federation", "dropout", 0.0);
   leave_out("federation", "absences", "");
+  leave_out("federation", "sums", "float");
   leave_out("model", "path", "");
   leave_out("model", "weights", "");
   return tree;

@@ -12,6 +12,7 @@
 #include "winnow/base/error.h"
 #include "winnow/engine/keeping_client.h"
 #include "winnow/engine/threads.h"
+#include "winnow/federation/fixed_sum.h"
 #include "winnow/model/projected_net.h"
 
 namespace winnow {
@@ -65,6 +66,21 @@ std::unique_ptr<Crew> make_crew(const Experiment& experiment, const Networks& kn
   options.augment = world.data.augment;
   options.resize = choose_input_size(experiment.model, known);
   return std::make_unique<Crew>(world.data, net, options, stop);
+}
+
+// A round of all clients must not outgrow a fixed sum.
+void check_weights(const Members& members) {
+  std::int64_t samples = 0;
+  for (std::int64_t client = 0; client < members.size(); ++client) {
+    samples += members.samples(client);
+  }
+  if (samples > kMostWeight) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("federation.sums = \"fixed\": the clients hold {} samples, expected at "
+                            "most {}",
+                            samples, kMostWeight),
+                "set federation.sums = \"float\"");
+  }
 }
 
 }  // namespace
@@ -154,7 +170,8 @@ Workplace::Workplace(const Experiment& experiment, World world, const Registry& 
               .classes = world_.data.classes,
               .validation = world_.data.validation.size() > 0 ? world_.data.validation.size()
                                                               : world_.validation_elsewhere,
-              .layout = crew_->layout()};
+              .layout = crew_->layout(),
+              .sums = experiment.federation.sums};
   const Slot* head = setting_.layout->find(crew_->head_name() + ".weight");
   if (head != nullptr && head->shape.size() == 2) {
     setting_.features = head->shape[1];
@@ -165,6 +182,9 @@ Workplace::Workplace(const Experiment& experiment, World world, const Registry& 
   }
   setting_.public_images = world_.public_images.defined() ? world_.public_images.size(0) : 0;
   setting_.train = experiment.train;
+  if (setting_.sums == SumForm::fixed) {
+    check_weights(*members_);
+  }
   method_ = make_method(experiment, registry, setting_);
   if (method_->needs_features()) {
     crew_->check_features();

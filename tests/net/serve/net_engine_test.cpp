@@ -282,7 +282,7 @@ std::string simulated_hash(const Experiment& experiment) {
   return undisturbed_hashes(experiment).back();
 }
 
-constexpr NetEngineOptions kAll{.quorum = 0.5, .retry = 0.0, .start_with = 4};
+const NetEngineOptions kAll{.quorum = 0.5, .retry = 0.0, .start_with = 4};
 
 TEST(NetEngine, TheModelAndTheTrafficAreThoseOfTheSimulation) {
   const Experiment experiment = served_experiment({"federation.fraction=0.5"});
@@ -305,6 +305,16 @@ TEST(NetEngine, TheModelAndTheTrafficAreThoseOfTheSimulation) {
   EXPECT_EQ(bench.journal().committed(), 2) << "the last round is settled by who serves";
   bench.desk().settle(3);
   EXPECT_NO_THROW(remove_run(folder / "run")) << "it knows all files of a federation";
+}
+
+TEST(NetEngine, FixedSumsAreThoseOfTheSimulation) {
+  const Experiment experiment = served_experiment({"federation.sums=\"fixed\""});
+  const TestFolder folder;
+  Members members(experiment);
+  Bench bench(experiment, members, folder / "run", kAll);
+  const std::string model = bench.run().summary.at("model_hash");
+  EXPECT_EQ(model, simulated_hash(experiment));
+  EXPECT_NE(model, simulated_hash(served_experiment())) << "the grid shows in the last bits";
 }
 
 // Once on each thread that may die; every point lies in the second round.

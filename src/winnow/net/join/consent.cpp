@@ -66,6 +66,9 @@ std::string consent_text(const Charter& charter, const std::string& hash) {
   text += line_about(
       "images", fmt::format("{}x{}x{}", value_of(charter.data, "channels"),
                             value_of(charter.data, "height"), value_of(charter.data, "width")));
+  if (charter.masked) {
+    text += line_about("sums", "under masks: the server sees sums of models, never a single one");
+  }
   text += "What leaves this member, and goes to the server:\n";
   for (const std::string& line : charter.leaves) {
     text += fmt::format("  - {}\n", in_one_line(line));

@@ -8,6 +8,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/engine/threads.h"
+#include "winnow/net/mask/masking_client.h"
 #include "winnow/train/gpu/gpu_trainer.h"
 
 namespace winnow::member {
@@ -145,9 +146,9 @@ class Site::Lease {
 };
 
 Site::Site(const Charter& charter, const Registry& registry, std::map<std::int64_t, Samples> held,
-           const std::string& public_images, const Runtime& runtime, const std::atomic<bool>* stop)
+           const std::string& public_images, const Runtime& runtime, const std::atomic<bool>* stop,
+           std::map<std::int64_t, Credentials> credentials)
     : place_(place_of_members(charter, registry, std::move(held), public_images, runtime, stop)),
-      most_models_(most_models_asked(place_->exchanges())),
       busy_(static_cast<std::size_t>(place_->crew().lanes()), false) {
   if (layout_digest(place_->crew()) != charter.layout) {
     throw Error(ErrorKind::peer,
@@ -155,14 +156,25 @@ Site::Site(const Charter& charter, const Registry& registry, std::map<std::int64
                             charter.experiment.at("model").at("name").dump()),
                 "use the same version of Winnow at both ends");
   }
-  if (lines_of(place_->exchanges()) != charter.leaves) {
+  exchanges_ = place_->exchanges();
+  std::unique_ptr<ClientSide> side = place_->client_side();
+  if (charter.masked) {
+    const std::string authority =
+        credentials.empty() ? std::string() : credentials.begin()->second.authority;
+    side = std::make_unique<mask::MaskingClient>(
+        std::move(side), exchanges_, mask::MaskTerms{charter.federation, charter.hash(), authority},
+        std::move(credentials));
+    exchanges_ = mask::masked_exchanges(exchanges_, charter.members);
+  }
+  if (lines_of(exchanges_) != charter.leaves) {
     throw Error(ErrorKind::peer,
                 "the charter of the server says that other things leave a member than its method "
                 "takes",
                 "do not take part, unless the server has another version of Winnow: then use the "
                 "same one at both ends");
   }
-  place_->members().serve(place_->client_side());
+  most_models_ = most_models_asked(exchanges_);
+  place_->members().serve(std::move(side));
 }
 
 std::int64_t Site::samples(std::int64_t client) const {
@@ -198,7 +210,7 @@ void Site::give_back(std::size_t lane) {
 }
 
 Message Site::task_in(std::int64_t client, const Parcel& parcel, const FindModel& held) const {
-  return unpack_task(parcel, place_->exchanges(),
+  return unpack_task(parcel, exchanges_,
                      {.layouts = {layout_of(client)}, .samples = samples(client), .model = held});
 }
 
@@ -211,7 +223,7 @@ Site::Work Site::answer(std::int64_t client, ClientMemory memory, const Message&
   Members::Answer answer = place_->members().answer(client, std::move(memory), here, lease.lane());
   Work work;
   // Before the lane is given back: a reply's models are its memory.
-  work.reply = pack_reply(answer.reply, task.kind(), place_->exchanges());
+  work.reply = pack_reply(answer.reply, task.kind(), exchanges_);
   if (answer.memory.model.defined()) {
     work.own_model = hash({layout_of(client), answer.memory.model});
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "winnow/federation/codec.h"
+#include "winnow/net/pki/credentials.h"
 #include "winnow/run/charter.h"
 #include "winnow/run/workplace.h"
 
@@ -31,8 +32,10 @@ class Site {
   // `stop`, when set, makes answer() throw Interrupted at the next training step. Throws Error(kind
   // peer) where the charter and this program do not agree on the networks, or on what leaves a
   // member: that is shown from the charter and enforced from the exchanges.
+  // `credentials`: of every member, by client, where the charter has models travel under masks.
   Site(const Charter& charter, const Registry& registry, std::map<std::int64_t, Samples> held,
-       const std::string& public_images, const Runtime& runtime, const std::atomic<bool>* stop);
+       const std::string& public_images, const Runtime& runtime, const std::atomic<bool>* stop,
+       std::map<std::int64_t, Credentials> credentials = {});
 
   std::int64_t samples(std::int64_t client) const;
   // Of the models that this member takes and gives.
@@ -66,7 +69,8 @@ class Site {
   void give_back(std::size_t lane);
 
   std::unique_ptr<Workplace> place_;
-  std::size_t most_models_;
+  std::vector<Exchange> exchanges_;  // the method's, or those under masks
+  std::size_t most_models_ = 0;      // of a task
   std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<bool> busy_;  // by lane

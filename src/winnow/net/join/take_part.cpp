@@ -285,12 +285,15 @@ Outcome take_part(std::vector<Recruit> recruits, const Registry& registry,
   check_clients(enlisted);
   note_arithmetic(agreed->charter, options);
   std::map<std::int64_t, Samples> held;
-  for (const Enlisted& member : enlisted) {
-    held[member.client] = read_member_data(member.data, agreed->charter);
+  std::map<std::int64_t, Credentials> credentials;
+  for (std::size_t i = 0; i < enlisted.size(); ++i) {
+    held[enlisted[i].client] = read_member_data(enlisted[i].data, agreed->charter);
+    credentials[enlisted[i].client] = recruits[i].credentials;
   }
   const std::string images =
       public_images_of(recruits.front(), *enlisted.front().channel, agreed->charter, options);
-  Site site(agreed->charter, registry, std::move(held), images, options.runtime, options.stop);
+  Site site(agreed->charter, registry, std::move(held), images, options.runtime, options.stop,
+            std::move(credentials));
   Shelf shelf;
   std::vector<Joiner> joiners;
   joiners.reserve(enlisted.size());

@@ -132,8 +132,8 @@ class Desk {
   State model(const std::string& digest, const LayoutPtr& layout) const;
   // All replies of the round are in the model.
   void folded() const { fail(kAfterFold); }
-  // The round is played again from its start, as another attempt.
-  void take_back();
+  // The round is played again from its start, as another attempt. `why`: for the log.
+  void take_back(const std::string& why = {});
   // The first so many rounds are on the disk. Throws Error(kind run) where the journal cannot be of
   // the run that has so many.
   void settle(std::int64_t rounds);

@@ -417,7 +417,7 @@ std::set<std::string> Desk::wanted() const {
   return digests;
 }
 
-void Desk::take_back() {
+void Desk::take_back(const std::string& why) {
   Visit visit(*this);
   const std::int64_t horizon = journal_.take_back(round_, attempt_);
   for (auto& [id, order] : orders_) {
@@ -431,7 +431,11 @@ void Desk::take_back() {
       order->task.reset();
     }
   }
-  log("warning", "taken back", {{"round", round_ + 1}, {"attempt", attempt_}});
+  Json fields{{"round", round_ + 1}, {"attempt", attempt_}};
+  if (!why.empty()) {
+    fields["because"] = why;
+  }
+  log("warning", "taken back", fields);
   ++attempt_;
   ask_ = -1;
   shown_.clear();

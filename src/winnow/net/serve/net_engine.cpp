@@ -6,9 +6,13 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "winnow/base/error.h"
+#include "winnow/base/sha256.h"
 #include "winnow/federation/codec.h"
+#include "winnow/net/mask/masked_sums.h"
+#include "winnow/net/serve/wire_form.h"
 #include "winnow/train/lane.h"
 
 namespace winnow::net {
@@ -21,6 +25,15 @@ AbsenceReason absence_of(const OrderRow& row) {
 }
 
 }  // namespace
+
+NetEngine::NetEngine(const Workplace& place, NetEngineOptions options, const Clock& clock,
+                     const std::atomic<bool>* stop)
+    : place_(place),
+      options_(std::move(options)),
+      exchanges_(options_.masks ? mask::masked_exchanges(place.exchanges(), place.setting().clients)
+                                : place.exchanges()),
+      clock_(clock),
+      stop_(stop) {}
 
 Desk& NetEngine::desk() const {
   if (desk_ == nullptr) {
@@ -74,8 +87,11 @@ void NetEngine::begin(std::int64_t round) {
   samples_ = row->samples;
   samples_.resize(static_cast<std::size_t>(size()));
   desk().begin(round, row->attempt, samples_);
+  round_ = round;
+  attempt_ = row->attempt;
   in_round_ = true;
   undecided_ = false;
+  undecided_because_.clear();
   asks_ = 0;
   ordered_ = 0;
   answered_ = 0;
@@ -93,7 +109,7 @@ const std::string& NetEngine::digest_of(const State& model) {
 Outgoing NetEngine::packed(const Order& order, std::map<std::string, State>& models) {
   Outgoing outgoing{order.client, order.task.kind(), {}};
   outgoing.parcel = pack_task(
-      order.task, place_.exchanges(), [](const std::string&) { return true; },
+      order.task, exchanges_, [](const std::string&) { return true; },
       [&](const State& model) {
         const std::string& digest = digest_of(model);
         models.try_emplace(digest, model);
@@ -108,7 +124,7 @@ Message NetEngine::reply_of(const OrderRow& row) const {
   known.model = [&](const std::string& digest) {
     return std::optional(desk_->model(digest, layout).to(place_.crew().device()));
   };
-  return unpack_reply({row.reply.head, row.reply.models}, row.exchange, place_.exchanges(), known);
+  return unpack_reply({row.reply.head, row.reply.models}, row.exchange, exchanges_, known);
 }
 
 void NetEngine::count(const Order& order, const OrderRow& row, const Message& reply) {
@@ -124,7 +140,7 @@ void NetEngine::count(const Order& order, const OrderRow& row, const Message& re
 }
 
 std::vector<Absence> NetEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
-  check_orders(orders, size(), place_.exchanges());
+  check_orders(orders, size(), exchanges_);
   const std::int64_t began = clock_.now();
   std::map<std::string, State> models;
   std::vector<Outgoing> outgoing;
@@ -170,6 +186,25 @@ std::vector<Absence> NetEngine::ask(const std::vector<Order>& orders, const Fold
   return absent;
 }
 
+Sums NetEngine::ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
+                             const Hear& hear) {
+  if (!options_.masks) {
+    return Engine::ask_for_sums(orders, rules, hear);
+  }
+  // The same again when the round goes on after a restart, and another one in another attempt.
+  const std::string session =
+      raw_of(sha256_hex(
+                 fmt::format("sum {} {} {} {}", options_.masks->charter, round_, attempt_, asks_)))
+          .substr(0, mask::kSessionBytes);
+  try {
+    return mask::masked_sums(*this, orders, rules, hear, *options_.masks, session);
+  } catch (const mask::MasksRemain& remain) {
+    undecided_ = true;
+    undecided_because_ = remain.what();
+    throw Undecided();
+  }
+}
+
 void NetEngine::end() {
   if (static_cast<double>(answered_) < options_.quorum * static_cast<double>(ordered_)) {
     undecided_ = true;
@@ -196,7 +231,7 @@ void NetEngine::rollback() {
   // from the journal when the server is started again.
   if (undecided_) {
     undecided_ = false;
-    desk().take_back();
+    desk().take_back(undecided_because_);
     retry_at_ = clock_.now() + static_cast<std::int64_t>(options_.retry * 1000.0);
   }
 }

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "winnow/engine/engine.h"
+#include "winnow/net/mask/terms.h"
 #include "winnow/net/serve/desk.h"
 #include "winnow/run/workplace.h"
 
@@ -20,6 +22,8 @@ struct NetEngineOptions {
   double quorum = 0.5;          // of those who have not left
   double retry = 10.0;          // seconds before another attempt
   std::int64_t start_with = 1;  // members that must have joined before the first round
+  // Where models travel under masks. The desk has masked_exchanges() then.
+  std::optional<mask::MaskTerms> masks = {};
 };
 
 // Members have their memory with them: there is none here, and so none in checkpoints.
@@ -27,8 +31,7 @@ class NetEngine final : public Engine {
  public:
   // All must outlive it.
   NetEngine(const Workplace& place, NetEngineOptions options, const Clock& clock,
-            const std::atomic<bool>* stop)
-      : place_(place), options_(options), clock_(clock), stop_(stop) {}
+            const std::atomic<bool>* stop);
 
   // Before the first round, and before anything is restored from a checkpoint.
   void attach(Desk& desk, Journal& journal);
@@ -37,6 +40,9 @@ class NetEngine final : public Engine {
   // As they were when the round began.
   std::int64_t samples(std::int64_t client) const override;
   std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override;
+  // Under masks it is several asks of the members and one of the method.
+  Sums ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
+                    const Hear& hear) override;
   const Traffic& traffic() const override { return traffic_; }
 
   Workforce workforce() const override;
@@ -71,6 +77,7 @@ class NetEngine final : public Engine {
 
   const Workplace& place_;
   NetEngineOptions options_;
+  std::vector<Exchange> exchanges_;
   const Clock& clock_;
   const std::atomic<bool>* stop_;
   Desk* desk_ = nullptr;
@@ -78,6 +85,9 @@ class NetEngine final : public Engine {
   bool in_round_ = false;
   bool undecided_ = false;
   std::int64_t retry_at_ = 0;
+  std::int64_t round_ = 0;
+  std::int64_t attempt_ = 1;
+  std::string undecided_because_;
   std::int64_t asks_ = 0;      // of the round
   std::int64_t ordered_ = 0;   // in the round, of members who have not left
   std::int64_t answered_ = 0;  // of them

@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "winnow/base/error.h"
+#include "winnow/federation/fixed_sum.h"
+#include "winnow/federation/selection.h"
+#include "winnow/net/mask/terms.h"
 #include "winnow/net/pki/identity.h"
 
 namespace winnow::net {
@@ -113,7 +116,43 @@ Params declare(ServeOptions& options) {
            "members: those under [[members]]; open: whoever has a certificate, first come first "
            "served")
       .choices({"members", "open"});
+  params.add(
+      "secure_sums", options.secure_sums,
+      "models leave members under masks that only cancel in the sum, so that the server sees "
+      "no single one; needs federation.sums = \"fixed\"");
   return params;
+}
+
+void check_sums(const ServeOptions& options, const Experiment& experiment) {
+  const std::int64_t clients = experiment.federation.clients;
+  if (experiment.federation.sums == SumForm::fixed &&
+      options.samples_at_most > kMostWeight / clients) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("serve.samples_at_most = {}: fixed sums of {} members take at most {}",
+                            options.samples_at_most, clients, kMostWeight / clients),
+                "lower it, or set federation.sums = \"float\"");
+  }
+  if (!options.secure_sums) {
+    return;
+  }
+  if (experiment.federation.sums != SumForm::fixed) {
+    throw Error(ErrorKind::experiment,
+                "serve.secure_sums = true: it needs federation.sums = \"fixed\"",
+                "masks cancel in sums of whole numbers only; a simulation takes the key, too");
+  }
+  if (options.strict || options.norm_band > 0.0) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("serve.{}: with secure_sums the server sees no single model",
+                            options.strict ? "strict = true" : "norm_band"),
+                "remove one of the two; members refuse values that do not fit by themselves");
+  }
+  const std::int64_t chosen = participants(experiment.federation.fraction, clients);
+  if (chosen < mask::kFewestMasked || chosen > mask::kMostMasked) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("serve.secure_sums = true: a round has {} members, expected {} to {}",
+                            chosen, mask::kFewestMasked, mask::kMostMasked),
+                "a sum of fewer hides too little; change federation.fraction");
+  }
 }
 
 ServeFile read_serve_tree(Json tree, const std::filesystem::path& folder) {

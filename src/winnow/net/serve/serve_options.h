@@ -29,11 +29,16 @@ struct ServeOptions {
   std::int64_t samples_at_most = 10'000'000;
   std::int64_t metrics_port = 0;  // 0: none
   std::string enrol = "members";
+  bool secure_sums = false;
 
   bool open() const { return enrol == "open"; }
 };
 
 Params declare(ServeOptions& options);
+
+// Refuses, with Error(kind experiment), an experiment whose sums these options do not allow: too
+// many samples for a fixed-point sum, or secure sums without what they need.
+void check_sums(const ServeOptions& options, const Experiment& experiment);
 
 struct ServeFile {
   ServeOptions options;

@@ -14,6 +14,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/experiment/server_world.h"
+#include "winnow/net/mask/terms.h"
 #include "winnow/net/pki/credentials.h"
 #include "winnow/net/pki/revocations.h"
 #include "winnow/net/serve/desk.h"
@@ -95,6 +96,7 @@ class Serving final : public RunObserver {
     runtime.engine = "net";
     const Experiment experiment = parse_experiment(file_.tree, registry);
     check_servable(experiment, registry);
+    check_sums(file_.options, experiment);
     resumes_ = !call_.replace && fs::exists(call_.directory / kExperimentFile);
     RunOutcome outcome;
     if (resumes_) {
@@ -221,13 +223,21 @@ class Serving final : public RunObserver {
     hosted.place = std::make_unique<Workplace>(experiment, server_world(experiment, registry),
                                                registry, runtime, stop);
     const Workplace& place = *hosted.place;
-    check_calls(place.exchanges());
-    charter_ = make_charter(federation_, experiment, place);
+    exchanges_ = place.exchanges();
+    if (file_.options.secure_sums) {
+      exchanges_ = mask::masked_exchanges(exchanges_, place.setting().clients);
+      charter_ = make_masked_charter(federation_, experiment, place, exchanges_);
+    } else {
+      charter_ = make_charter(federation_, experiment, place);
+    }
+    check_calls(exchanges_);
     check_charter(charter_);
     setup_ = make_setup(place);
-    auto engine = std::make_unique<NetEngine>(
-        place, NetEngineOptions{file_.options.quorum, file_.options.retry, start_with()}, clock_,
-        stop);
+    NetEngineOptions options{file_.options.quorum, file_.options.retry, start_with()};
+    if (charter_.masked) {
+      options.masks = mask::MaskTerms{federation_, charter_.hash(), credentials_.authority};
+    }
+    auto engine = std::make_unique<NetEngine>(place, std::move(options), clock_, stop);
     engine_ = engine.get();
     if (resumes_) {
       open(experiment);
@@ -250,7 +260,7 @@ class Serving final : public RunObserver {
     setup.strict = options.strict;
     setup.norm_band = options.norm_band;
     setup.samples_at_most = options.samples_at_most;
-    setup.exchanges = place.exchanges();
+    setup.exchanges = exchanges_;
     for (std::int64_t client = 0; client < place.setting().clients; ++client) {
       setup.layouts.push_back(place.crew().layout_of(client));
     }
@@ -383,6 +393,7 @@ class Serving final : public RunObserver {
   std::string problem_;  // of the list of revocations, as it was said last
   bool resumes_ = false;
   Charter charter_;
+  std::vector<Exchange> exchanges_;  // the method's, or those under masks
   DeskSetup setup_;
   NetEngine* engine_ = nullptr;  // the session's
   std::unique_ptr<NetworkLog> log_;

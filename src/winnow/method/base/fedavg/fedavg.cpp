@@ -9,6 +9,10 @@ void FedAvg::declare(Params& params) {
       .source("FedAvg's paper; the codes of Fed-NCL and FedNS average equally");
 }
 
+std::vector<Exchange> FedAvg::exchanges(const Setting& /*setting*/) const {
+  return exchanges_of(weighting_, weighting_);
+}
+
 void FedAvg::add(Round& round, const Upload& upload) {
   if (weighting_ == Weighting::samples) {
     BaseMethod::add(round, upload);

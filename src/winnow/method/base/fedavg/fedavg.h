@@ -8,6 +8,8 @@ namespace winnow {
 class FedAvg : public BaseMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
+  std::vector<Exchange> exchanges(const Setting& setting) const override;
   void add(Round& round, const Upload& upload) override;
 
  private:

@@ -11,6 +11,9 @@ namespace winnow {
 class FedAvgM : public BaseMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::sums("it follows the average of the models with a step of its own");
+  }
   State finish(Round& round) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;

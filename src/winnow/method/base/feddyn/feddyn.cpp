@@ -86,6 +86,16 @@ void FedDyn::begin(Round& round) {
   added_ = 0;
 }
 
+std::vector<Exchange> FedDyn::exchanges(const Setting& /*setting*/) const {
+  return exchanges_of(Weighting::equal, Weighting::samples);
+}
+
+void FedDyn::add_sums(Round& round, const Sums& sums) {
+  BaseMethod::add_sums(round, sums);
+  models_.set(sums.mean("model"));
+  added_ = std::ssize(sums.added);
+}
+
 void FedDyn::add(Round& round, const Upload& upload) {
   BaseMethod::add(round, upload);
   models_.add(upload.model(), upload.factor);

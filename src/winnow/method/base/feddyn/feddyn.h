@@ -38,10 +38,15 @@ at::Tensor next_correction(const at::Tensor& h, const at::Tensor& start, const a
 class FedDyn : public BaseMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::sums("it averages the models, and its correction follows from that");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::string needs_sgd() const override;
   void begin(Round& round) override;
+  std::vector<Exchange> exchanges(const Setting& setting) const override;
   void add(Round& round, const Upload& upload) override;
+  void add_sums(Round& round, const Sums& sums) override;
   State finish(Round& round) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;

@@ -13,6 +13,10 @@ double extrapolation(double mean_square, double square_of_mean, double eps);
 class FedExp final : public BaseMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models(
+        "the length of its step follows from how long every single update is");
+  }
   void begin(Round& round) override;
   void add(Round& round, const Upload& upload) override;
   // Notes `server_step`.

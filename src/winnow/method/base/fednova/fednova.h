@@ -27,6 +27,11 @@ class FedNova : public BaseMethod {
  public:
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::two_phases(
+        "it weighs every update by the steps that its client took, told together with the model",
+        false);
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   std::string needs_sgd() const override;

@@ -16,6 +16,7 @@ class Moon final : public BaseMethod {
   void declare(Params& params) override;
   bool needs_features() const override { return true; }
   std::int64_t projection() const override { return 256; }  // spec: baselines 8
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   std::unique_ptr<ClientSide> client_side() const override;
 
  private:

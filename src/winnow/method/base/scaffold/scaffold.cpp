@@ -72,12 +72,13 @@ std::string Scaffold::needs_sgd() const {
          "rate";
 }
 
-std::vector<Exchange> Scaffold::exchanges(const Setting& setting) const {
-  std::vector<Exchange> exchanges = BaseMethod::exchanges(setting);
+std::vector<Exchange> Scaffold::exchanges(const Setting& /*setting*/) const {
+  std::vector<Exchange> exchanges = exchanges_of(weighting_, Weighting::samples);
   exchanges.front().asks.push_back(
       field::model("control", "the mean control of all clients, in the layout of a model"));
   exchanges.front().answers.push_back(
-      field::model("control", "the change of its control, as telling as a gradient"));
+      field::model("control", "the change of its control, as telling as a gradient")
+          .summed(weighting_, weighting_));
   return exchanges;
 }
 
@@ -115,6 +116,13 @@ void Scaffold::add(Round& round, const Upload& upload) {
   models_.add(upload.model(), weight);
   changes_.add(change, weight);
   ++added_;
+}
+
+void Scaffold::add_sums(Round& round, const Sums& sums) {
+  BaseMethod::add_sums(round, sums);
+  models_.set(sums.mean("model"));
+  changes_.set(sums.mean("control"));
+  added_ = std::ssize(sums.added);
 }
 
 State Scaffold::finish(Round& round) {

@@ -28,6 +28,9 @@ at::Tensor control_change(const at::Tensor& server, const at::Tensor& start, con
 class Scaffold : public BaseMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::sums("it averages the models and the changes of the controls");
+  }
   // Local SGD is plain: the momentum of the experiment is not used.
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
@@ -36,6 +39,7 @@ class Scaffold : public BaseMethod {
   void begin(Round& round) override;
   // Throws Error(kind peer) for a control of another layout.
   void add(Round& round, const Upload& upload) override;
+  void add_sums(Round& round, const Sums& sums) override;
   State finish(Round& round) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;

@@ -62,12 +62,12 @@ std::vector<Exchange> Clc::exchanges(const Setting& setting) const {
         field::numbers("count", "how many of its samples have each label", classes)
             .at_least(0)
             .counting(Counts::some_samples)}});
-  exchanges.push_back(
-      {"train_kept",
-       {field::round(), consensus},
-       "train_kept_done",
-       {field::trained_model(), field::whole("samples", "how many of its samples it trained on")
-                                    .counting(Counts::some_samples)}});
+  exchanges.push_back({"train_kept",
+                       {field::round(), consensus},
+                       "train_kept_done",
+                       {field::trained_model().summed(Weighting::samples),
+                        field::whole("samples", "how many of its samples it trained on")
+                            .counting(Counts::some_samples)}});
   exchanges.push_back({"correct", {consensus}, "correct_done", {field::relabelled()}});
   return exchanges;
 }
@@ -110,24 +110,34 @@ void Clc::hold_out(Round& round) {
   WeightedMean mean;
   std::int64_t all = 0;
   std::int64_t kept = 0;
-  round.ask(
-      agreement.clients,
-      [&](std::int64_t) {
-        return Message("train_kept")
-            .set("round", round.stamp())
-            .set("confidence", agreement.confidence);
-      },
-      exchanges(round.setting),
-      [&](std::int64_t client, const Message& reply) {
-        const std::int64_t samples = round.fleet.samples(client);
-        const std::int64_t own = reply.get<std::uint32_t>("samples");
-        all += samples;
-        kept += own;
-        held_out_[client] = 1.0 - static_cast<double>(own) / static_cast<double>(samples);
-        if (own > 0) {
-          mean.add(reply.get<State>("model"), static_cast<double>(own));
-        }
-      });
+  const auto task = [&](std::int64_t) {
+    return Message("train_kept")
+        .set("round", round.stamp())
+        .set("confidence", agreement.confidence);
+  };
+  const auto hear = [&](std::int64_t client, const Message& numbers) {
+    const std::int64_t samples = round.fleet.samples(client);
+    const std::int64_t own = numbers.get<std::uint32_t>("samples");
+    all += samples;
+    kept += own;
+    held_out_[client] = 1.0 - static_cast<double>(own) / static_cast<double>(samples);
+    return true;
+  };
+  const std::vector<Exchange> known = exchanges(round.setting);
+  if (round.setting.sums == SumForm::fixed) {
+    const Sums sums =
+        round.ask_for_sums(agreement.clients, task, exchange_of("train_kept", known).answers, hear);
+    if (!sums.added.empty()) {
+      mean.set(sums.mean("model"));
+    }
+  } else {
+    round.ask(agreement.clients, task, known, [&](std::int64_t client, const Message& reply) {
+      hear(client, reply);
+      if (const std::uint32_t own = reply.get<std::uint32_t>("samples"); own > 0) {
+        mean.add(reply.get<State>("model"), static_cast<double>(own));
+      }
+    });
+  }
   if (!round.note_replies()) {
     return;
   }

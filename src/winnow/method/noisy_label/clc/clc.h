@@ -25,6 +25,12 @@ class Clc final : public Method {
   // Its own number, whatever the experiment says.
   std::int64_t rounds(const Setting& /*setting*/) const override { return options_.rounds(); }
   std::string schedule(const Setting& setting) const override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::two_phases(
+        "clients tell their confidences first, then what they trained on the kept samples is "
+        "averaged",
+        true);
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   // Notes `stage`, then `held_out`, the share of the round's samples, or `relabelled`, and

@@ -55,13 +55,13 @@ std::vector<Exchange> FedDiv::exchanges(const Setting& /*setting*/) const {
       {"warm_up",
        {field::round(), field::global_model()},
        "warm_up_done",
-       {field::trained_model(), field::samples()}},
+       {field::trained_model().summed(Weighting::samples), field::samples()}},
       {"train",
        {field::round(), field::global_model(),
         field::numbers("filter", "the mixture of losses of all clients; none at first",
                        Length::up_to(kFilterValues, "6"))},
        "train_done",
-       {field::trained_model(), field::samples(),
+       {field::trained_model().summed(Weighting::samples), field::samples(),
         field::numbers("filter",
                        "means, variances and weights of its clean and its noisy samples' losses; "
                        "none with filter = \"local\"",
@@ -101,20 +101,34 @@ void FedDiv::play(std::int64_t number, Server& server) {
   Message task = round.task("train").set("filter", filter);
   WeightedMean mean;
   std::map<std::int64_t, feddiv::Contribution> fresh;
-  round.ask(
-      round.chosen, [&](std::int64_t) { return task; }, exchanges(round.setting),
-      [&](std::int64_t client, const Message& reply) {
-        const auto own = feddiv::filter_of(reply.get<std::vector<double>>("filter"));
-        if (own.has_value() != (options_.filter == feddiv::FilterOf::all_clients)) {
-          round.reject(client);
-          return;
-        }
-        const auto samples = static_cast<double>(reply.get<std::uint32_t>("samples"));
-        mean.add(reply.get<State>("model"), samples);
-        if (own) {
-          fresh[client] = {*own, samples};
-        }
-      });
+  const auto same = [&](std::int64_t) { return task; };
+  const auto hear = [&](std::int64_t client, const Message& numbers) {
+    const auto own = feddiv::filter_of(numbers.get<std::vector<double>>("filter"));
+    if (own.has_value() != (options_.filter == feddiv::FilterOf::all_clients)) {
+      return false;
+    }
+    if (own) {
+      fresh[client] = {*own, static_cast<double>(numbers.get<std::uint32_t>("samples"))};
+    }
+    return true;
+  };
+  const std::vector<Exchange> known = exchanges(round.setting);
+  if (round.setting.sums == SumForm::fixed) {
+    const Sums sums =
+        round.ask_for_sums(round.chosen, same, exchange_of("train", known).answers, hear);
+    if (!sums.added.empty()) {
+      mean.set(sums.mean("model"));
+    }
+  } else {
+    round.ask(round.chosen, same, known, [&](std::int64_t client, const Message& reply) {
+      if (hear(client, reply)) {
+        mean.add(reply.get<State>("model"),
+                 static_cast<double>(reply.get<std::uint32_t>("samples")));
+      } else {
+        round.reject(client);
+      }
+    });
+  }
   if (!round.note_replies()) {
     return;
   }

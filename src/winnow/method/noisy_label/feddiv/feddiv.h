@@ -26,6 +26,9 @@ class FedDiv final : public Method {
   // Its own number, whatever the experiment says.
   std::int64_t rounds(const Setting& setting) const override;
   std::string schedule(const Setting& setting) const override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::sums("it averages the models; mixtures of losses come apart from them");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   // Notes `stage` and, with a filter, `noisy_weight`, the weight of its noisy component.

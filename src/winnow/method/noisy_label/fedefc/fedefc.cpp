@@ -35,7 +35,7 @@ std::vector<Exchange> FedEfc::exchanges(const Setting& /*setting*/) const {
            {field::round(), field::global_model(),
             field::flag("corrected", "whether to correct the loss").between(0, 1)},
            "train_done",
-           {field::trained_model(), field::samples(),
+           {field::trained_model().summed(Weighting::samples), field::samples(),
             field::number("accuracy", "how often it predicted its labels while it trained")
                 .between(0, 1)}}};
 }
@@ -49,14 +49,26 @@ void FedEfc::play(std::int64_t number, Server& server) {
   WeightedMean mean;
   double accuracy = 0.0;
   double count = 0.0;
-  round.ask(
-      round.chosen, [&](std::int64_t) { return task; }, exchanges(round.setting),
-      [&](std::int64_t, const Message& reply) {
-        mean.add(reply.get<State>("model"),
-                 static_cast<double>(reply.get<std::uint32_t>("samples")));
-        accuracy += reply.get<double>("accuracy");
-        count += 1.0;
-      });
+  const auto same = [&](std::int64_t) { return task; };
+  const auto hear = [&](std::int64_t, const Message& numbers) {
+    accuracy += numbers.get<double>("accuracy");
+    count += 1.0;
+    return true;
+  };
+  if (round.setting.sums == SumForm::fixed) {
+    const Sums sums =
+        round.ask_for_sums(round.chosen, same, exchanges(round.setting).front().answers, hear);
+    if (!sums.added.empty()) {
+      mean.set(sums.mean("model"));
+    }
+  } else {
+    round.ask(round.chosen, same, exchanges(round.setting),
+              [&](std::int64_t client, const Message& reply) {
+                mean.add(reply.get<State>("model"),
+                         static_cast<double>(reply.get<std::uint32_t>("samples")));
+                hear(client, reply);
+              });
+  }
   if (!round.note_replies()) {
     return;
   }

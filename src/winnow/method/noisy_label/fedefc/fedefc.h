@@ -15,6 +15,9 @@ namespace winnow {
 class FedEfc final : public Method {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::sums("it averages the models; accuracies come apart from them");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   // Notes `corrected`, whether the round trains with corrected losses, and `training_accuracy`, the

@@ -45,7 +45,7 @@ std::vector<Exchange> FedGr::exchanges(const Setting& /*setting*/) const {
                        "and with selection = \"intra\"",
                        Length::up_to(6, "6"))},
        "train_done",
-       {field::trained_model(), field::samples(),
+       {field::trained_model().summed(Weighting::samples), field::samples(),
         field::floats("losses",
                       "the mean loss of the global models on every one of its samples; none with "
                       "selection = \"intra\"",
@@ -82,19 +82,34 @@ void FedGr::play(std::int64_t number, Server& server) {
   };
   WeightedMean mean;
   std::map<std::int64_t, std::vector<double>> told;
-  round.ask(round.chosen, task, exchanges(round.setting),
-            [&](std::int64_t client, const Message& reply) {
-              const auto& losses = reply.get<std::vector<float>>("losses");
-              const auto samples = reply.get<std::uint32_t>("samples");
-              if (losses.size() != (options_.selection == fedgr::Selection::inter ? samples : 0U)) {
-                round.reject(client);
-                return;
-              }
-              mean.add(reply.get<State>("model"), static_cast<double>(samples));
-              if (!losses.empty()) {
-                told[client] = {losses.begin(), losses.end()};
-              }
-            });
+  const auto hear = [&](std::int64_t client, const Message& numbers) {
+    const auto& losses = numbers.get<std::vector<float>>("losses");
+    const auto samples = numbers.get<std::uint32_t>("samples");
+    if (losses.size() != (options_.selection == fedgr::Selection::inter ? samples : 0U)) {
+      return false;
+    }
+    if (!losses.empty()) {
+      told[client] = {losses.begin(), losses.end()};
+    }
+    return true;
+  };
+  if (round.setting.sums == SumForm::fixed) {
+    const Sums sums =
+        round.ask_for_sums(round.chosen, task, exchanges(round.setting).front().answers, hear);
+    if (!sums.added.empty()) {
+      mean.set(sums.mean("model"));
+    }
+  } else {
+    round.ask(round.chosen, task, exchanges(round.setting),
+              [&](std::int64_t client, const Message& reply) {
+                if (hear(client, reply)) {
+                  mean.add(reply.get<State>("model"),
+                           static_cast<double>(reply.get<std::uint32_t>("samples")));
+                } else {
+                  round.reject(client);
+                }
+              });
+  }
   if (!round.note_replies()) {
     return;
   }

@@ -21,6 +21,9 @@ class FedGr final : public Method {
   // Refuses a run that ends with its sniffing.
   void check(const Setting& setting) const override;
   bool needs_features() const override { return true; }
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::sums("it averages the models; losses of samples come apart from them");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   // Notes `stage`.

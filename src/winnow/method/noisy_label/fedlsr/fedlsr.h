@@ -16,6 +16,7 @@ namespace winnow {
 class FedLsr final : public BaseMethod {
  public:
   void declare(Params& params) override { fedlsr::declare(options_, params); }
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   Message task(const Round& round, std::int64_t client) const override;

@@ -21,6 +21,10 @@ class TwoStage : public Method {
  public:
   // Refuses a first stage that the run does not outlast.
   void check(const Setting& setting) const override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models(
+        "its second stage weighs every model by its distance from those of clean clients");
+  }
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   // Notes `stage`, and once the clients are compared `flagged`, the number of noisy ones, and
   // `unjudged`, those that could not be compared and count as clean.

@@ -20,6 +20,9 @@ class Focus final : public Method {
   void declare(Params& params) override;
   // Refuses a run without a validation set.
   void check(const Setting& setting) const override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models("it measures every model on its own validation samples");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   // Notes `weighed`, ascending, and `weights`, what the model of each counted.

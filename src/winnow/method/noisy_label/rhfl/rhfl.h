@@ -23,6 +23,10 @@ class RHFL final : public Method {
   std::vector<std::string> networks() const override { return networks_; }
   Measured measured() const override { return measured_; }
   std::string needs_sgd() const override { return "it has method.optimiser of its own"; }
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models(
+        "no model travels, but the outputs of every client count by themselves");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   void play(std::int64_t number, Server& server) override;

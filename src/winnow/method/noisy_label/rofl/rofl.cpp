@@ -44,7 +44,7 @@ std::vector<Exchange> Rofl::exchanges(const Setting& setting) const {
         field::floats(kCentroids, "the mean features of each class over all clients; none at first",
                       Length::up_to(values, "C d"))},
        "train_done",
-       {field::trained_model(), field::samples(),
+       {field::trained_model().summed(Weighting::equal), field::samples(),
         field::floats(kCentroids, "the mean features of its samples of each class",
                       Length::exactly(values, "C d"))}}};
 }
@@ -57,22 +57,35 @@ void Rofl::play(std::int64_t number, Server& server) {
   const std::int64_t classes = round.setting.classes;
   std::vector<float> known = centroids_;
   std::optional<rofl::CentroidMean> centroids;
+  const auto hear = [&](std::int64_t client, const Message& numbers) {
+    const auto& own = numbers.get<std::vector<float>>(kCentroids);
+    require_size(client, own, classes, std::ssize(known) / classes);
+    known.resize(own.size(), 0.0F);
+    if (!centroids) {
+      centroids.emplace(known, classes);
+    }
+    centroids->add(own);
+    return true;
+  };
+  const auto same = [&](std::int64_t) { return task; };
+  if (round.setting.sums == SumForm::fixed) {
+    const Sums sums =
+        round.ask_for_sums(round.chosen, same, exchanges(round.setting).front().answers, hear);
+    if (round.note_replies()) {
+      round.global = sums.mean("model");
+      centroids_ = centroids->finish();
+    }
+    return;
+  }
   WeightedMean plain;
   WeightedMean by_samples;
-  round.ask(
-      round.chosen, [&](std::int64_t) { return task; }, exchanges(round.setting),
-      [&](std::int64_t client, const Message& reply) {
-        const auto& own = reply.get<std::vector<float>>(kCentroids);
-        require_size(client, own, classes, std::ssize(known) / classes);
-        known.resize(own.size(), 0.0F);
-        if (!centroids) {
-          centroids.emplace(known, classes);
-        }
-        centroids->add(own);
-        const auto& model = reply.get<State>("model");
-        plain.add(model, 1.0);
-        by_samples.add(model, static_cast<double>(reply.get<std::uint32_t>("samples")));
-      });
+  round.ask(round.chosen, same, exchanges(round.setting),
+            [&](std::int64_t client, const Message& reply) {
+              hear(client, reply);
+              const auto& model = reply.get<State>("model");
+              plain.add(model, 1.0);
+              by_samples.add(model, static_cast<double>(reply.get<std::uint32_t>("samples")));
+            });
   if (!round.note_replies()) {
     return;
   }

@@ -17,6 +17,9 @@ class Rofl final : public Method {
  public:
   void declare(Params& params) override { rofl::declare(options_, params); }
   bool needs_features() const override { return true; }
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::sums("it averages the models; class centroids come apart from them");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   // Parameters become the plain mean, running statistics the mean by samples. Throws Error(kind

@@ -19,6 +19,7 @@ class Oracle final : public Method {
   bool needs_features() const override { return base_->needs_features(); }
   std::string needs_sgd() const override { return base_.needs_sgd(); }
   std::int64_t projection() const override { return base_->projection(); }
+  ServerNeeds server_needs() const override { return base_->server_needs(); }
   std::unique_ptr<ClientSide> client_side() const override { return base_->client_side(); }
   std::vector<Exchange> exchanges(const Setting& setting) const override {
     return base_->exchanges(setting);

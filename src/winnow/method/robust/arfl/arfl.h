@@ -11,6 +11,9 @@ namespace winnow {
 class ArflMethod : public HoldingMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models("it sorts the values of all models, coordinate by coordinate");
+  }
   // Throws Error(kind run) when nothing finite was added. Notes `arfl_clients`, ascending, and
   // `arfl_weights`, what each counted.
   State finish(Round& round) override;

@@ -18,6 +18,10 @@ class Bulyan : public HoldingMethod {
   // Fewer than 4 f + 3 are refused.
   void check_models(const ModelCount& count) const override;
   bool can_finish() const override { return held_.size() >= fewest(); }
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models(
+        "it measures the distances between all models and sorts their values");
+  }
   // Throws Error(kind run) when there are fewer than 4 f + 3 models. Notes `selected`, the clients
   // in the order of selection.
   State finish(Round& round) override;

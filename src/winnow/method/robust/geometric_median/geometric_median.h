@@ -10,6 +10,9 @@ namespace winnow {
 class GeometricMedianMethod : public HoldingMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models("it weighs every model by its distance from the others");
+  }
   // Throws Error(kind run) when nothing that weighs anything was added. Notes `passes`, over the
   // models, the first mean counted.
   State finish(Round& round) override;

@@ -13,6 +13,9 @@ namespace winnow {
 class Krum : public HoldingMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models("it measures the distances between all models");
+  }
   // Throws Error(kind run) when nothing was added. Notes `selected`, the client whose model it is.
   State finish(Round& round) override;
   bool weighs() const override { return false; }
@@ -26,6 +29,9 @@ class Krum : public HoldingMethod {
 class MultiKrum : public HoldingMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models("it measures the distances between all models");
+  }
   // Throws Error(kind run) when nothing was added or the chosen models weigh nothing. Notes
   // `selected`, the clients whose models were averaged, best first.
   State finish(Round& round) override;

@@ -23,6 +23,9 @@ class TrimmedMean : public HoldingMethod {
   void add(Round& round, const Upload& upload) override;
   // Throws Error(kind run) when nothing was added or trimming leaves no value.
   bool can_finish() const override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models("it sorts the values of all models, coordinate by coordinate");
+  }
   State finish(Round& round) override;
 
  private:

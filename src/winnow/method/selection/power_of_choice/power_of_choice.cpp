@@ -132,8 +132,8 @@ std::unique_ptr<ClientSide> PowerOfChoice::client_side() const {
   return std::make_unique<ChoiceClient>(loss_);
 }
 
-std::vector<Exchange> PowerOfChoice::exchanges(const Setting& setting) const {
-  std::vector<Exchange> exchanges = BaseMethod::exchanges(setting);
+std::vector<Exchange> PowerOfChoice::exchanges(const Setting& /*setting*/) const {
+  std::vector<Exchange> exchanges = exchanges_of(weighting_, Weighting::samples);
   if (loss_ == power_of_choice::Loss::last) {
     exchanges.front().answers.push_back(
         field::number("loss", "its mean loss while it trained").finite_or_not());
@@ -226,8 +226,19 @@ void PowerOfChoice::add(Round& round, const Upload& upload) {
   if (weighting_ == Weighting::equal) {
     models_.add(upload.model(), upload.factor);
   }
+  hear(round, upload.client, upload.reply);
+}
+
+void PowerOfChoice::hear(Round& /*round*/, std::int64_t client, const Message& numbers) {
   if (loss_ == power_of_choice::Loss::last) {
-    losses_[upload.client] = known(upload.reply.get<double>("loss"));
+    losses_[client] = known(numbers.get<double>("loss"));
+  }
+}
+
+void PowerOfChoice::add_sums(Round& round, const Sums& sums) {
+  BaseMethod::add_sums(round, sums);
+  if (weighting_ == Weighting::equal) {
+    models_.set(sums.mean("model"));
   }
 }
 

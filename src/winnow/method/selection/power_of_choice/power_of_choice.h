@@ -45,12 +45,18 @@ class PowerOfChoice : public BaseMethod {
  public:
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::two_phases(
+        "candidates tell their losses first, then the models of the chosen are averaged", true);
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   // Candidates come from the round's pool only. Where all of them are needed, nobody is asked.
   std::vector<std::int64_t> select(Round& round, std::int64_t count) override;
   void begin(Round& round) override;
   void add(Round& round, const Upload& upload) override;
+  void hear(Round& round, std::int64_t client, const Message& numbers) override;
+  void add_sums(Round& round, const Sums& sums) override;
   State finish(Round& round) override;
   // Scores "loss", as last known, and "times_chosen", of all who were a candidate.
   Findings findings() const override;

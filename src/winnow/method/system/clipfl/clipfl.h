@@ -41,6 +41,9 @@ class ClipFL : public Method {
   bool needs_features() const override { return base_->needs_features(); }
   std::string needs_sgd() const override { return base_.needs_sgd(); }
   std::int64_t projection() const override { return base_->projection(); }
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models("it measures every model on its own validation samples");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   void play(std::int64_t number, Server& server) override;

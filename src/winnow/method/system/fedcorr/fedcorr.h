@@ -32,6 +32,11 @@ class FedCorr final : public Method {
   std::int64_t rounds(const Setting& setting) const override;
   std::string schedule(const Setting& setting) const override;
   std::int64_t projection() const override { return base_->projection(); }
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models(
+        "in its first stage clients train one after the other, each from the model of the one "
+        "before");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   void play(std::int64_t number, Server& server) override;

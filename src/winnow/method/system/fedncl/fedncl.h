@@ -50,6 +50,9 @@ class FedNCL final : public Method {
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
   std::string needs_sgd() const override;
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models("it measures how far every model is from the global one");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   void play(std::int64_t number, Server& server) override;

@@ -55,6 +55,10 @@ class FedNS final : public Method {
   }
   std::string needs_sgd() const override { return base_.needs_sgd(); }
   std::int64_t projection() const override { return base_->projection(); }
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::two_phases("it weighs every model by a score that is told together with it",
+                                   false);
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   void play(std::int64_t number, Server& server) override;

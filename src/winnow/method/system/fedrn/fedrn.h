@@ -23,6 +23,9 @@ class FedRN : public Method {
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
   bool needs_features() const override { return client_.finetune && neighbours_ > 0; }
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models("it keeps the last model of every client and sends it to others");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   void play(std::int64_t number, Server& server) override;

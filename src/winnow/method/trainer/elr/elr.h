@@ -59,6 +59,7 @@ class Elr final : public BaseMethod {
   }
 
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   std::unique_ptr<ClientSide> client_side() const override;
 
  private:

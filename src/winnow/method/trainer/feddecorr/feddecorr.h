@@ -30,6 +30,7 @@ class FedDecorr final : public BaseMethod {
  public:
   void declare(Params& params) override;
   bool needs_features() const override { return true; }
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   std::unique_ptr<ClientSide> client_side() const override;
 
  private:

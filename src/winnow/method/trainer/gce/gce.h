@@ -32,6 +32,7 @@ class BoundedLoss final : public Objective {
 class Gce final : public BaseMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   std::unique_ptr<ClientSide> client_side() const override;
 
  private:
@@ -40,6 +41,7 @@ class Gce final : public BaseMethod {
 
 class Mae final : public BaseMethod {
  public:
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   std::unique_ptr<ClientSide> client_side() const override;
 };
 

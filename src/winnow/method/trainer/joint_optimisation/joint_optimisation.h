@@ -13,6 +13,7 @@ class JointOptimisation final : public BaseMethod {
  public:
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   std::unique_ptr<ClientSide> client_side() const override;
 
  private:

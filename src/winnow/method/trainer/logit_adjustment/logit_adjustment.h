@@ -37,6 +37,7 @@ at::Tensor prior_buffer(ClientContext& context, double tau = 1.0);
 class LogitAdjustment final : public BaseMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   std::unique_ptr<ClientSide> client_side() const override;
 
  private:

@@ -9,6 +9,7 @@ namespace winnow {
 class Mixup final : public BaseMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   std::unique_ptr<ClientSide> client_side() const override;
 
  private:

@@ -35,6 +35,7 @@ class SymmetricCrossEntropy final : public Objective {
 class Sce final : public BaseMethod {
  public:
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   std::unique_ptr<ClientSide> client_side() const override;
 
  private:
