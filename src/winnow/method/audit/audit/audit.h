@@ -26,6 +26,9 @@ class AuditMethod final : public Method {
   std::int64_t rounds(const Setting& setting) const override;
   std::string schedule(const Setting& setting) const override;
   bool needs_features() const override { return true; }
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models("it compares the update of every client with the others'");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   void play(std::int64_t number, Server& server) override;

@@ -25,6 +25,9 @@ class Winnow final : public Method {
   // Refuses a run that ends with its warm-up, and limits in the wrong order.
   void check(const Setting& setting) const override;
   std::string needs_sgd() const override { return base_.needs_sgd(); }
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models("it compares the direction of every update with the others'");
+  }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   // Notes `cosines`, a pair for each client that sent an update, `treated` and `left_out`, the
