@@ -150,7 +150,7 @@ TEST(Manual, HasTheExitCodesOfTheDesign) {
       EXPECT_THAT(manual, HasSubstr(fmt::format(".TP\n\\fB{}\\fR\n{}\n", cells[1].str(), meaning)));
     }
   }
-  EXPECT_EQ(codes, 11);
+  EXPECT_EQ(codes, 12);
 }
 
 TEST(Manual, NamesVariablesAndFiles) {

@@ -19,6 +19,7 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 const Pairs& exit_codes() {
   static const Pairs codes{
       {"0", "done"},
+      {"1", "a row of chaos failed or was skipped"},
       {"2", "the command line is wrong"},
       {"3", "the experiment file or a value in it is wrong"},
       {"4", "a data file is missing, damaged or of the wrong shape"},

@@ -30,8 +30,9 @@ struct Client {
   Values mean = {.8, .8};
 };
 
-// A client that has moved most of its labels 0 to 1, and says so.
-const Values kMoved{10, 0, 35, 45};
+// A client with wrong labels of both classes. (Of two classes one alone would make it the cleanest
+// by the other.)
+const Values kMoved{30, 20, 20, 30};
 
 // The server side over clients whose replies are given.
 struct Federation {
