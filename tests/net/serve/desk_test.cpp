@@ -659,7 +659,8 @@ TEST(Desk, AReplyThatWasChangedInTheJournalIsNoticed) {
     bench.journal.reset();
     Database(bench.folder / "journal.sqlite").execute(change);
     EXPECT_EQ(error_text([&] { bench.reopen(); }),
-              "the journal is damaged: order 1 has another reply than the one accepted");
+              "the journal is damaged: order 1 has another reply than the one accepted | restore "
+              "it from a copy, or start a new federation with another --out");
   }
 }
 

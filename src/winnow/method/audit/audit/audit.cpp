@@ -427,7 +427,7 @@ void AuditMethod::load(const Archive& archive) {
 MethodInfo audit_info() {
   return {.name = "audit",
           .group = "audit",
-          .summary = "judges clients' labels and images from sums, by models that never saw them",
+          .summary = "judges labels and images by models that never saw them",
           .make = [] { return std::make_unique<AuditMethod>(); },
           .smoke = Json::object({{"method.folds", 2}, {"method.least", 2}})};
 }
