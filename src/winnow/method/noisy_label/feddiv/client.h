@@ -35,7 +35,7 @@ class Objective final : public winnow::Objective {
 // suspected, trained on, and with which labels.
 class Client final : public ClientSide {
  public:
-  explicit Client(Options options) : options_(std::move(options)) {}
+  explicit Client(Options options) : options_(options) {}
 
   Message handle(const Message& task, ClientContext& context) const override;
   void check_memory(ClientContext& context) const override;

@@ -49,7 +49,7 @@ class Objective final : public winnow::Objective {
 // that diverged changes nothing of that.
 class Client final : public ClientSide {
  public:
-  explicit Client(Options options) : options_(std::move(options)) {}
+  explicit Client(Options options) : options_(options) {}
 
   Message handle(const Message& task, ClientContext& context) const override;
   void check_memory(ClientContext& context) const override;
