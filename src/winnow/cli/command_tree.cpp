@@ -82,8 +82,6 @@ void add_offer(const std::string& command, const Registry& registry, OptionText&
     words(arena_formats());
   } else if (command == "arena" && name == "--svg") {
     files(".svg");
-  } else if (name == "SOURCE") {
-    files("");
   } else if (name == "--format") {
     words({"text", "markdown", "csv", "latex", "json", "runs"});
   } else if (name == "--job") {
@@ -96,7 +94,7 @@ void add_offer(const std::string& command, const Registry& registry, OptionText&
     files(".py");
   } else if (name == "--start" || (command == "aggregate" && (name == "FILE" || name == "--out"))) {
     files(".safetensors");
-  } else if (name == "--python") {
+  } else if (name == "SOURCE" || name == "--python") {
     files("");
   } else if (command == "report" && name == "--out") {
     files(".html");
