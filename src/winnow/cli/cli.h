@@ -7,7 +7,7 @@
 #include "winnow/experiment/registry.h"
 #include "winnow/run/engines.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the parser's own name
 class App;
 }
 

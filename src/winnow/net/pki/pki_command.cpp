@@ -90,7 +90,7 @@ void write_credentials(const files::path& folder, const std::string& name,
 // Before anything is signed: what would be overwritten.
 files::path room_for(const std::string& out, const std::string& name,
                      const std::string& authority_pem) {
-  const files::path folder = made_folder(out);
+  files::path folder = made_folder(out);
   refuse_existing(folder / (name + ".key"));
   refuse_existing(folder / (name + ".pem"));
   const files::path authority = folder / "authority.pem";

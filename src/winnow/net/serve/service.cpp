@@ -102,7 +102,7 @@ Caller caller_of(const grpc::CallbackServerContext& context) {
     throw Error(ErrorKind::peer, "no certificate was shown");
   }
   const std::string pem(shown.front().data(), shown.front().size());
-  const Caller caller{identity_of(pem), read_certificate(pem).expires};
+  Caller caller{identity_of(pem), read_certificate(pem).expires};
   // TLS looks at it when the connection is made, and that may be long ago.
   if (caller.expires < std::time(nullptr)) {
     throw Error(ErrorKind::peer, "the certificate has expired");
