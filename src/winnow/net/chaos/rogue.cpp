@@ -199,7 +199,7 @@ v1::Receipt Rogue::seal(const Reply& reply) {
 }
 
 v1::Receipt Rogue::deliver(const Reply& reply) {
-  const v1::Receipt opened = open(reply);
+  v1::Receipt opened = open(reply);
   if (opened.has_refusal() || opened.verdict() != v1::OPEN) {
     return opened;
   }

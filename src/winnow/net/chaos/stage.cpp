@@ -226,7 +226,7 @@ void Federation::finish(double seconds) {
 }
 
 Json Federation::summary() const {
-  const Json summary = read_summary(run());
+  Json summary = read_summary(run());
   require(summary.is_object(), "the run has no summary");
   return summary;
 }

@@ -40,7 +40,7 @@ void join_federation(const JoinFlags& flags, Program& program) {
   }
   member::Recruit recruit{read_certificate(credentials.certificate).name, credentials, flags.data,
                           flags.part.state};
-  const member::PartOptions options = flags.part.options(server, /*lanes=*/1);
+  const member::PartOptions options = flags.part.options(server, /*usual_lanes=*/1);
   if (flags.leave) {
     member::leave_federation(recruit, options);
     fmt::print("{} takes part no longer\n", recruit.name);
