@@ -6,7 +6,9 @@
 //    "tensors": {NAME: null (left out)
 //                    | {"dtype": "I64", "shape": [3], "values": [1, 2]} (repeated as needed)
 //                    | {"at": [0, 5], "values": [7]} (written over the right ones)}}
-// With a first byte from 128 on the rest is the file as it is.
+// What the segments hold of clients is `clients` of the JSON and tensors `client/ID/NAME`;
+// `history` is what the log of the run would say. With a first byte from 128 on the rest is the
+// file as it is.
 #include "winnow/run/checkpoint.h"
 
 #include <ATen/ATen.h>
@@ -17,6 +19,7 @@
 #include <memory>
 #include <optional>
 
+#include "../tests/run/checkpoint_pieces.h"
 #include "json_mutator.h"
 #include "small_experiment.h"
 #include "target.h"
@@ -65,26 +68,34 @@ class Subject {
     session_.play();
     hash_ = session_.experiment().hash();
     right_ = session_.checkpoint();
-    save_checkpoint(scratch_.path() / "checkpoint", right_);
-    file_ = load_tensors(scratch_.path() / kName);
+    save_checkpoint(folder(), right_);
+    file_ = take_apart(folder());
     json_ = Json::parse(file_.metadata.at(kText));
+    json_["history"] = right_.history;
   }
 
   const Json& json() const { return json_; }
   const TensorFile& file() const { return file_; }
 
-  // Reads the file as `winnow resume` does and plays a round.
-  void read(std::string_view bytes) {
+  std::filesystem::path folder() const { return scratch_.path() / "checkpoint"; }
+
+  // Reads the bytes as the head.
+  void read_head(std::string_view bytes) {
+    scratch_.put(kName, bytes);
+    read(right_.history);
+  }
+
+  // Reads the folder as `winnow resume` does and plays a round.
+  void read(const Json& history) {
     if (used_) {
       session_.restore(right_);  // whatever became of it
       used_ = false;
     }
-    scratch_.put(kName, bytes);
     fuzz::only_errors([&] {
-      const auto checkpoint =
-          load_checkpoint(scratch_.path() / "checkpoint", hash_, session_.crew().layout());
+      auto checkpoint = load_checkpoint(folder(), hash_, session_.crew().layout());
+      checkpoint->history = history;
       used_ = true;
-      session_.restore(*checkpoint);
+      session_.restore(std::move(*checkpoint));
       if (session_.rounds_done() < session_.rounds()) {
         session_.play();
       }
@@ -191,12 +202,12 @@ void change_tensors(const Json& changes, TensorFile& file) {
   }
 }
 
-// The bytes of the file that the patch describes, with right hashes; nothing when it describes
-// none.
-std::optional<std::string> patched(const Subject& subject, std::string_view text) {
+// Writes the checkpoint that the patch describes, with right hashes, and has it read; nothing when
+// it describes none.
+void read_patched(Subject& subject, std::string_view text) {
   const Json patch = fuzz::flat_json(text);
   if (!patch.is_object()) {
-    return std::nullopt;
+    return;
   }
   TensorFile file = subject.file();
   Json json = subject.json();
@@ -204,13 +215,17 @@ std::optional<std::string> patched(const Subject& subject, std::string_view text
     json.merge_patch(patch.at("json"));
   }
   change_tensors(patch.value("tensors", Json()), file);
-  file.metadata[kText] = fuzz::json_text(json);
-  seal_checkpoint(file);
-  try {
-    return encode_tensors(file);
-  } catch (const Error&) {
-    return std::nullopt;  // a name that no file can hold
+  const Json history = json.is_object() ? json.value("history", Json()) : Json();
+  if (json.is_object()) {
+    json.erase("history");
   }
+  file.metadata[kText] = fuzz::json_text(json);
+  try {
+    put_together(subject.folder(), file);
+  } catch (const Error&) {
+    return;  // a name that no file can hold
+  }
+  subject.read(history);
 }
 
 // A patch that changes one place of what the file says.
@@ -248,9 +263,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint8_t choice = input.byte();
   Subject& chosen = subject(choice);
   if (choice >= 128) {
-    chosen.read(input.rest());
-  } else if (const auto bytes = patched(chosen, input.rest())) {
-    chosen.read(*bytes);
+    chosen.read_head(input.rest());
+  } else {
+    read_patched(chosen, input.rest());
   }
   return 0;
 }

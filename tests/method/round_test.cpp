@@ -64,7 +64,7 @@ TEST(Round, DrawsAsTheExperimentSays) {
   EXPECT_EQ(round.share(), 2) << "half of five";
   EXPECT_EQ(round.draw(), select_uniform(Ids{0, 2, 3, 4, 5}, 2, 9, 3));
   EXPECT_EQ(round.draw(4), select_uniform(Ids{0, 2, 3, 4, 5}, 4, 9, 3));
-  EXPECT_EQ(round.draw(99), round.pool);
+  EXPECT_EQ(round.draw(99), round.pool.ids());
   EXPECT_NE(Round(4, federation.server).draw(), round.draw());
 }
 

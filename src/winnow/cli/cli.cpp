@@ -115,6 +115,12 @@ void RuntimeFlags::add_to(CLI::App& command) {
   command.add_option("--device", runtime.device, "cpu, cuda, cuda:N or auto")
       ->type_name("NAME")
       ->capture_default_str();
+  command
+      .add_option("--client-memory", runtime.client_memory_mb,
+                  "what clients remember may take in memory; the rest lies in a temporary folder")
+      ->type_name("MB")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
   command.add_flag("--wire", runtime.wire,
                    "encode every message as bytes and decode it again, as a network would");
   command.add_flag("-q,--quiet", quiet, "show no progress, only the result");

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "winnow/base/error.h"
 
 namespace winnow {
@@ -39,10 +41,17 @@ void check_model(const at::Tensor& flat, const LayoutPtr& layout) {
 
 }  // namespace
 
-Members::Members(const DataSet& data, std::vector<ClientData> clients, const TrainOptions& train,
-                 std::uint64_t seed, std::int64_t resize, const at::Tensor& public_images,
-                 Crew& crew)
-    : train_(train), seed_(seed), crew_(crew), clients_(std::move(clients)) {
+Members::Members(const DataSet& data, const std::vector<ClientData>& clients,
+                 const TrainOptions& train, std::uint64_t seed, std::int64_t resize,
+                 const at::Tensor& public_images, Crew& crew)
+    : train_(train), seed_(seed), crew_(crew), clients_(clients) {
+  std::vector<std::int64_t> holding;
+  for (std::int64_t client = 0; client < size(); ++client) {
+    if (samples(client) > 0) {
+      holding.push_back(client);
+    }
+  }
+  with_samples_ = std::move(holding);
   if (public_images.defined()) {
     public_feed_.emplace(public_images, data.normalisation, resize, crew.device(), data.crop);
   }
@@ -97,18 +106,32 @@ std::vector<std::int64_t> Members::commit() {
   std::vector<std::int64_t> changed;
   for (auto& [client, memory] : pending_) {
     changed.push_back(client);
+    changed_.insert(client);
     traces_.erase(client);
     if (!memory.trace.empty()) {
       traces_[client] = memory.trace;
     }
-    if (memory.empty()) {
-      memories_.erase(client);
-    } else {
+    if (const auto old = memories_.find(client); old != memories_.end()) {
+      in_memory_ -= bytes_in_memory(old->second);
+      memories_.erase(old);
+    }
+    if (!memory.empty()) {
+      keep_within(memory, spill_, in_memory_);
       memories_[client] = std::move(memory);
     }
   }
   pending_.clear();
   return changed;
+}
+
+std::vector<std::int64_t> Members::take_changed() {
+  const std::set<std::int64_t> changed = std::exchange(changed_, {});
+  return {changed.begin(), changed.end()};
+}
+
+ClientMemory Members::committed(std::int64_t client) const {
+  const auto known = memories_.find(client);
+  return known != memories_.end() ? known->second : ClientMemory{};
 }
 
 ModelsByClient Members::models(Kept kept) const {
@@ -150,9 +173,12 @@ void Members::check(std::int64_t client, ClientMemory& memory) const {
 
 void Members::restore(std::map<std::int64_t, ClientMemory> memories) {
   Traces traces;
+  std::int64_t in_memory = 0;
   for (auto& [client, memory] : memories) {
     try {
       check(client, memory);
+      keep_within(memory, spill_, in_memory);
+      drop_pages(memory);
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("client {}: {}", client, error.what()), error.hint());
     }
@@ -162,6 +188,11 @@ void Members::restore(std::map<std::int64_t, ClientMemory> memories) {
   }
   pending_.clear();
   memories_ = std::move(memories);
+  in_memory_ = in_memory;
+  changed_.clear();
+  for (const auto& [client, memory] : memories_) {
+    changed_.insert(changed_.end(), client);
+  }
   traces_ = std::move(traces);
 }
 

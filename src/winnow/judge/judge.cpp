@@ -76,15 +76,18 @@ std::optional<Json> judge_relabelling(const World& world, const Traces& traces) 
 
 // [true][label] over all clients, with the labels in use or else the given ones.
 Json confusion_of(const World& world, const Traces& traces) {
-  Labels labels;
-  Labels truth;
+  const auto classes = static_cast<std::size_t>(world.data.classes);
+  std::vector<std::vector<std::int64_t>> counts(classes, std::vector<std::int64_t>(classes));
   for (std::size_t id = 0; id < world.clients.size(); ++id) {
     const Labels& now = labels_in_use(world, traces, static_cast<std::int64_t>(id));
-    const Labels real = true_labels(world, world.clients[id]);
-    labels.insert(labels.end(), now.begin(), now.end());
-    truth.insert(truth.end(), real.begin(), real.end());
+    const std::vector<std::int64_t>& samples = world.clients[id].samples;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const auto truth =
+          static_cast<std::size_t>(world.data.train.labels[static_cast<std::size_t>(samples[i])]);
+      ++counts[truth][static_cast<std::size_t>(now[i])];
+    }
   }
-  return confusion(truth, labels, world.data.classes);
+  return counts;
 }
 
 Json judge_confusion(const World& world, const Traces& traces) {

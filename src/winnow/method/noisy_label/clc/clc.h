@@ -32,6 +32,7 @@ class Clc final : public Method {
   void play(std::int64_t number, Server& server) override;
   // Score `held_out`: the share of a client's samples in the last round it took part in.
   Findings findings() const override;
+  Findings claims() const override { return {}; }
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
 
@@ -48,7 +49,7 @@ class Clc final : public Method {
 
   clc::Options options_;
   FedAvg fedavg_;
-  std::map<std::int64_t, double> held_out_;  // share by client; lasts between rounds
+  ByClient<double> held_out_;  // share by client; lasts between rounds
 };
 
 MethodInfo clc_info();

@@ -121,14 +121,17 @@ std::int64_t ClipFL::prune_count(std::int64_t clients) const {
       std::floor(options_.prune * static_cast<double>(clients) + 1e-9));
 }
 
-std::vector<std::int64_t> ClipFL::remaining(const Fleet& fleet) const {
-  std::vector<std::int64_t> pool = selectable_clients(fleet);
-  std::erase_if(pool, [this](std::int64_t client) { return pruned_ && pruned_->contains(client); });
+ClientList ClipFL::remaining(const Fleet& fleet) const {
+  if (!pruned_ || pruned_->empty()) {
+    return selectable_clients(fleet);
+  }
+  std::vector<std::int64_t> pool = selectable_clients(fleet).ids();
+  std::erase_if(pool, [this](std::int64_t client) { return pruned_->contains(client); });
   return pool;
 }
 
 void ClipFL::prune(Server& server) {
-  const std::vector<std::int64_t> candidates = selectable_clients(server.fleet);
+  const ClientList candidates = selectable_clients(server.fleet);
   const std::vector<std::int64_t> worst = ledger_.worst(
       candidates, prune_count(static_cast<std::int64_t>(candidates.size())), options_.tie);
   pruned_.emplace(worst.begin(), worst.end());
@@ -201,11 +204,16 @@ std::set<std::int64_t> ClipFL::judge(const Round& round, const std::vector<Uploa
   return flagged;
 }
 
-Findings ClipFL::findings() const {
+Findings ClipFL::claims() const {
   Findings findings;
   if (pruned_) {
     findings.flagged.emplace(pruned_->begin(), pruned_->end());
   }
+  return findings;
+}
+
+Findings ClipFL::findings() const {
+  Findings findings = claims();
   findings.scores["ncs"] = ledger_.scores();
   findings.scores["ncs_ratio"] = ledger_.ratios();
   findings.scores["validation_accuracy"] = ledger_.accuracies();
@@ -214,23 +222,19 @@ Findings ClipFL::findings() const {
 
 void ClipFL::save(Archive& archive) const {
   base_.save(archive);
-  Json& state = archive.values[kClipState];
-  state["ledger"] = ledger_.to_json();
+  ledger_.save(archive, kClipState + std::string("/ledger"));
   if (pruned_) {
-    state["pruned"] = *pruned_;
+    archive.values[kClipState]["pruned"] = *pruned_;
   }
 }
 
 void ClipFL::load(const Archive& archive) {
   base_.load(archive);
-  ledger_ = {};
   pruned_.reset();
   const auto state = archive.find(kClipState);
-  if (!state) {
-    return;
-  }
-  ledger_ = clipfl::NcsLedger::from_json(state->at("ledger"), archive.bounds);
-  if (const auto pruned = state->find("pruned")) {
+  ledger_ = clipfl::NcsLedger::load(archive, kClipState + std::string("/ledger"),
+                                    state ? state->find("ledger") : std::nullopt);
+  if (const auto pruned = state ? state->find("pruned") : std::nullopt) {
     pruned_ = read_clients(pruned, archive.bounds);
   }
 }

@@ -299,21 +299,19 @@ bool FedNCL::suspects(std::int64_t client, const History& history) const {
 }
 
 void FedNCL::save(Archive& archive) const {
-  std::map<std::int64_t, Json> clients;
-  for (const auto& [client, history] : history_) {
-    clients[client] = {{"flags", history.all.flags},
-                       {"rounds", history.all.rounds},
-                       {"early_flags", history.early.flags},
-                       {"early_rounds", history.early.rounds},
-                       {"reliability", history.reliability}};
-  }
-  archive.put_by_client("clients", clients);
+  archive.put_column("clients", history_, [](const History& history) {
+    return Json{{"flags", history.all.flags},
+                {"rounds", history.all.rounds},
+                {"early_flags", history.early.flags},
+                {"early_rounds", history.early.rounds},
+                {"reliability", history.reliability}};
+  });
   archive.values["correcting"] = correcting_;
   archive.values["rounds"] = rounds_;
 }
 
 void FedNCL::load(const Archive& archive) {
-  history_ = archive.by_client("clients", [](const CheckedJson& saved) {
+  const auto read = [](const CheckedJson& saved) {
     History history;
     history.all.rounds = saved.at("rounds").whole(1, CheckedJson::kMost);
     history.all.flags = saved.at("flags").whole(0, history.all.rounds);
@@ -321,7 +319,9 @@ void FedNCL::load(const Archive& archive) {
     history.early.flags = saved.at("early_flags").whole(0, history.early.rounds);
     history.reliability = saved.at("reliability").number();
     return history;
-  });
+  };
+  const auto* kept = archive.column<History>("clients");
+  history_ = kept != nullptr ? *kept : ByClient<History>(archive.by_client("clients", read));
   correcting_ = archive.clients("correcting");
   rounds_ = archive.count("rounds");
 }
