@@ -2,7 +2,7 @@
 # share (LibTorch's precompiled header takes two seconds to load), so that a clean build takes a third of
 # the time. Files of a batch see each other's unnamed namespaces: their names must differ.
 #   -DWINNOW_BATCH=0    compile every file by itself
-set(WINNOW_BATCH 10 CACHE STRING "How many files of a room are compiled together; 0: none")
+set(WINNOW_BATCH 20 CACHE STRING "How many files of a room are compiled together; 0: none")
 
 function(winnow_batches target)
   if(WINNOW_BATCH EQUAL 0)

@@ -6,17 +6,22 @@
 //    "tensors": {NAME: null (left out)
 //                    | {"dtype": "I64", "shape": [3], "values": [1, 2]} (repeated as needed)
 //                    | {"at": [0, 5], "values": [7]} (written over the right ones)}}
-// With a first byte from 128 on the rest is the file as it is.
+// What the segments hold of clients is `clients` of the JSON and tensors `client/ID/NAME`;
+// `history` is what the log of the run would say. With a first byte from 128 on the rest is the
+// head as it is; from 64 on it is the records of a segment, with right hashes: a byte for the
+// client, two for the length, and the bytes of each.
 #include "winnow/run/checkpoint.h"
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
 
+#include "../tests/run/checkpoint_pieces.h"
 #include "json_mutator.h"
 #include "small_experiment.h"
 #include "target.h"
@@ -28,6 +33,7 @@ using namespace winnow;
 namespace {
 
 constexpr const char* kText = "winnow_checkpoint";
+constexpr std::uint8_t kRecords = 64;
 constexpr const char* kName = "checkpoint/round-000000002.safetensors";
 
 struct Choice {
@@ -65,26 +71,41 @@ class Subject {
     session_.play();
     hash_ = session_.experiment().hash();
     right_ = session_.checkpoint();
-    save_checkpoint(scratch_.path() / "checkpoint", right_);
-    file_ = load_tensors(scratch_.path() / kName);
+    save_checkpoint(folder(), right_);
+    file_ = take_apart(folder());
     json_ = Json::parse(file_.metadata.at(kText));
+    json_["history"] = right_.history;
   }
 
   const Json& json() const { return json_; }
   const TensorFile& file() const { return file_; }
 
-  // Reads the file as `winnow resume` does and plays a round.
-  void read(std::string_view bytes) {
+  std::filesystem::path folder() const { return scratch_.path() / "checkpoint"; }
+
+  // Reads the bytes as the head.
+  void read_head(std::string_view bytes) {
+    scratch_.put(kName, bytes);
+    read(right_.history);
+  }
+
+  // Reads a segment of these records beside the right head.
+  void read_records(const std::vector<RawRecord>& records) {
+    put_together(folder(), file_);
+    put_records(folder(), records);
+    read(right_.history);
+  }
+
+  // Reads the folder as `winnow resume` does and plays a round.
+  void read(const Json& history) {
     if (used_) {
       session_.restore(right_);  // whatever became of it
       used_ = false;
     }
-    scratch_.put(kName, bytes);
     fuzz::only_errors([&] {
-      const auto checkpoint =
-          load_checkpoint(scratch_.path() / "checkpoint", hash_, session_.crew().layout());
+      auto checkpoint = load_checkpoint(folder(), hash_, session_.crew().layout());
+      checkpoint->history = history;
       used_ = true;
-      session_.restore(*checkpoint);
+      session_.restore(std::move(*checkpoint));
       if (session_.rounds_done() < session_.rounds()) {
         session_.play();
       }
@@ -191,12 +212,12 @@ void change_tensors(const Json& changes, TensorFile& file) {
   }
 }
 
-// The bytes of the file that the patch describes, with right hashes; nothing when it describes
-// none.
-std::optional<std::string> patched(const Subject& subject, std::string_view text) {
+// Writes the checkpoint that the patch describes, with right hashes, and has it read; nothing when
+// it describes none.
+void read_patched(Subject& subject, std::string_view text) {
   const Json patch = fuzz::flat_json(text);
   if (!patch.is_object()) {
-    return std::nullopt;
+    return;
   }
   TensorFile file = subject.file();
   Json json = subject.json();
@@ -204,13 +225,28 @@ std::optional<std::string> patched(const Subject& subject, std::string_view text
     json.merge_patch(patch.at("json"));
   }
   change_tensors(patch.value("tensors", Json()), file);
-  file.metadata[kText] = fuzz::json_text(json);
-  seal_checkpoint(file);
-  try {
-    return encode_tensors(file);
-  } catch (const Error&) {
-    return std::nullopt;  // a name that no file can hold
+  const Json history = json.is_object() ? json.value("history", Json()) : Json();
+  if (json.is_object()) {
+    json.erase("history");
   }
+  file.metadata[kText] = fuzz::json_text(json);
+  try {
+    put_together(subject.folder(), file);
+  } catch (const Error&) {
+    return;  // a name that no file can hold
+  }
+  subject.read(history);
+}
+
+std::vector<RawRecord> records_of(std::string_view bytes) {
+  std::vector<RawRecord> records;
+  while (bytes.size() >= 3) {
+    const auto byte = [&](std::size_t place) { return static_cast<std::uint8_t>(bytes[place]); };
+    const std::size_t length = byte(1) + std::size_t{256} * byte(2);
+    records.push_back({static_cast<std::int8_t>(byte(0)), std::string(bytes.substr(3, length))});
+    bytes.remove_prefix(std::min(bytes.size(), 3 + length));
+  }
+  return records;
 }
 
 // A patch that changes one place of what the file says.
@@ -248,9 +284,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint8_t choice = input.byte();
   Subject& chosen = subject(choice);
   if (choice >= 128) {
-    chosen.read(input.rest());
-  } else if (const auto bytes = patched(chosen, input.rest())) {
-    chosen.read(*bytes);
+    chosen.read_head(input.rest());
+  } else if (choice >= kRecords) {
+    chosen.read_records(records_of(input.rest()));
+  } else {
+    read_patched(chosen, input.rest());
   }
   return 0;
 }
@@ -261,7 +299,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
   fuzz::Input input(data, size);
   auto choice = input.byte();
   Json patch = fuzz::flat_json(input.rest());
-  if (choice >= 128 || fuzz::draw_below(draw, 16) == 0) {
+  if (choice >= kRecords || fuzz::draw_below(draw, 16) == 0) {
     return LLVMFuzzerMutate(data, size, max_size);
   }
   if (!patch.is_object() || input.rest().size() > max_size / 2) {

@@ -33,6 +33,7 @@ JOBS = {
     "clients-100": ("lenet5", 1, 28, 10, 100, 6, 100, 1, 0.01),
     "clients-1000": ("lenet5", 1, 28, 10, 1000, 6, 100, 1, 0.01),
     "clients-10000": ("lenet5", 1, 28, 10, 10000, 6, 100, 1, 0.01),
+    "cnn-all-b50": ("lenet5", 3, 32, 50, 100, 500, 100, 5, 0.01),
 }
 KEYS = ("model", "channels", "size", "batch", "clients", "samples_per_client", "cohort", "epochs", "lr")
 

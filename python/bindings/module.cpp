@@ -232,7 +232,7 @@ py::object sweep(const py::dict& tree, const std::string& folder, const std::str
     std::error_code failed;  // the lock says why
     fs::create_directories(directory, failed);
     const DirectoryLock lock(directory,
-                             fmt::format("another sweep is at work in {}", directory.string()));
+                             fmt::format("another sweep is running in {}", directory.string()));
     write_sweep_index(directory, sweep);
     SweepExecution execution(plan, directory, execution_options, observer);
     execution.execute_here(call.registry(), *call.stop());

@@ -84,7 +84,7 @@ class PythonMethod final : public BaseMethod {
     }
     std::vector<std::int64_t> chosen;
     caller_.call([&] {
-      chosen = rule_.method.attr("choose")(round.pool, count, round.number + 1)
+      chosen = rule_.method.attr("choose")(round.pool.ids(), count, round.number + 1)
                    .cast<std::vector<std::int64_t>>();
     });
     std::ranges::sort(chosen);

@@ -129,7 +129,7 @@ def run(experiment=None, *, data=None, test=None, model=None, out=None, progress
     out         the run directory; without, runs/NAME, with a number behind where that is taken
     progress    a line on standard error, or nothing
     seed        of every random draw in the run
-    force       replace the run that is in `out`
+    force       replace an existing run in `out`
     lanes       how many clients train at once; 0: one per core
     overrides   keys of the experiment: rounds=20, train={"lr": 0.1}, **{"train.lr": 0.1}. A dict with a name
                 takes the place of a table, one without changes its keys
@@ -265,8 +265,8 @@ def audit(x, y, clients=None, *, by="samples", model=None, out=None, force=False
     by             "samples" or "clients": what the rows of the frame are
     model          the name of a network, or a torch.nn.Module; without, LeNet-5
     out            folder for audit.html, audit.csv, samples.csv, relabel.csv and audit.json; without, none
-    folds, repeat  federations, each trained without its part of the clients, and how often
-    plant          share of wrong labels planted in a copy to measure the audit (0.02)
+    folds, repeat  number of models, each trained without one part of the clients, and how often
+    plant          share of wrong labels planted in a copy to measure how many the audit finds (0.02)
     overrides      keys of an experiment, as for winnow.run(): rounds=20, method="fedprox"
 
     frame.attrs["audit"] is audit.json, where pandas is there: the share of wrong labels, how good the audit is.
@@ -275,7 +275,7 @@ def audit(x, y, clients=None, *, by="samples", model=None, out=None, force=False
         raise Error(f"by = '{by}': expected samples or clients")
     folder = None if out is None else pathlib.Path(os.fspath(out))
     if folder is not None and not force and (folder / "audit.json").exists():
-        raise Error(f"{folder} holds an audit already", "run", "name another folder with out=, or replace it with "
+        raise Error(f"{folder} already holds an audit", "run", "name another folder with out=, or replace it with "
                     "force=True")
     if clients is None:
         clients = ["0"] * len(x)
@@ -291,7 +291,7 @@ def audit(x, y, clients=None, *, by="samples", model=None, out=None, force=False
                                 -1 if folder is None else 1000, _methods.added(), arrays,
                                 _settings.runtime(lanes, device, precision), _progress.teller(progress))
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("stopped; an audit keeps nothing of what it has begun") from None
+            raise KeyboardInterrupt("stopped; nothing was saved, so the audit must start from the beginning") from None
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("audit.csv", "samples.csv", "relabel.csv", "audit.html"):

@@ -118,6 +118,7 @@ TEST(Audit, OneOwnersSamplesAreJudgedByModelsThatDidNotSeeThem) {
   EXPECT_EQ(audit.findings.clients.size(), 1U);
   EXPECT_EQ(audit.findings.judged, 720);
   EXPECT_EQ(audit.in_sample_issues.size(), 720U);
+  EXPECT_THAT(audit.warnings, ::testing::Contains(HasSubstr("there is one owner only")));
 }
 
 TEST(Audit, ClassesThatOnlyAFoldHoldsAreNotJudged) {
@@ -191,7 +192,7 @@ TEST(Audit, ATestSplitAmongTheClientsIsAWarning) {
   const Audit audit = audit_of(experiment, world, {.plant = 0.0});
   ASSERT_EQ(audit.warnings.size(), 1U);
   EXPECT_THAT(audit.warnings[0],
-              HasSubstr("a test split seems to be among what is audited: Test."));
+              HasSubstr("the audited data seems to include a test split: Test."));
 }
 
 TEST(Audit, AcceptedSuggestionsRepairTheLabels) {

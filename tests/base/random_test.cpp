@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -165,6 +166,26 @@ TEST(Random, CategoricalNeverPicksAZeroWeight) {
     threes += index == 3 ? 1 : 0;
   }
   EXPECT_NEAR(threes, 15000, 300);
+}
+
+// Few of many are drawn without a list of all of them, and are the same.
+TEST(Stream, AFewOfManyAreThoseOfAWholeShuffle) {
+  for (const std::int64_t n : {100, 1000, 4096}) {
+    for (const std::int64_t count : {std::int64_t{0}, std::int64_t{1}, n / 20, n / 17}) {
+      Stream sparse(9, "sample", n, count);
+      Stream dense(9, "sample", n, count);
+      std::vector<std::int64_t> pool(static_cast<std::size_t>(n));
+      std::iota(pool.begin(), pool.end(), std::int64_t{0});
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto other =
+            i + static_cast<std::int64_t>(dense.below(static_cast<std::uint64_t>(n - i)));
+        std::swap(pool[static_cast<std::size_t>(i)], pool[static_cast<std::size_t>(other)]);
+      }
+      pool.resize(static_cast<std::size_t>(count));
+      EXPECT_EQ(sparse.sample(n, count), pool) << count << " of " << n;
+      EXPECT_EQ(sparse.next_u64(), dense.next_u64());
+    }
+  }
 }
 
 }  // namespace winnow::random_test

@@ -157,7 +157,7 @@ TEST(Aggregate, WritesTheModelOfOneMethod) {
   EXPECT_EQ(load_tensors(folder / "out.safetensors").metadata.at("method"), "median");
 
   expect_error(folder.call(files, {"-m", "median,krum", "-o", "two.safetensors"}), 2,
-               "--out two.safetensors: expected one method, and there are 2");
+               "--out two.safetensors: expected one method, not 2");
   EXPECT_FALSE(fs::exists(folder / "two.safetensors"));
 }
 

@@ -47,6 +47,26 @@ std::string result_of(const Workshop& shop, const std::string& arithmetic, const
          summary.at("fingerprint").get<std::string>();
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(Arithmetic, IsAdoptedBeforeLibTorchStarts) {
+  const Workshop shop;
+  const Ended ended = winnow_program(
+      {"run", "e.toml", "--out", "r", "--quiet", "--arithmetic", "baseline"},
+      shop.place({"LD_DEBUG=files", "LD_DEBUG_OUTPUT=" + (shop / "loader").string()}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  int starts = 0;
+  for (const std::string& name : names_in(shop / ".")) {
+    if (name.starts_with("loader")) {
+      for (const std::string& line : split(read_file(shop / name), '\n')) {
+        starts += line.find("calling init:") != std::string::npos &&
+                  line.find("libtorch_cpu") != std::string::npos;
+      }
+    }
+  }
+  EXPECT_EQ(starts, 1) << "the program started LibTorch and then started again";
+}
+#endif
+
 class NamedArithmetic : public ::testing::TestWithParam<Arithmetic> {};
 
 TEST_P(NamedArithmetic, GivesTheSameBitsWhateverTheLibrariesWereTold) {
@@ -173,6 +193,7 @@ TEST(Arithmetic, AnotherFingerprintIsAWarning) {
   const Ended verified = shop.done({"verify", "r"});
   EXPECT_EQ(verified.err, warning);
   std::filesystem::remove(shop / "r/summary.json");
+  std::filesystem::remove_all(shop / "r/checkpoint");  // which knows the hash of the log
   EXPECT_THAT(shop.done({"resume", "r", "--quiet"}).err, StartsWith(warning));
 }
 

@@ -305,7 +305,7 @@ TEST(List, EveryKindOfThingInTextAndJson) {
   }
   EXPECT_EQ(names.size(), count) << "a name that stands for two things cannot be described";
   EXPECT_THAT(shop.done({"list", "methods"}).out, HasSubstr("fedprox"));
-  EXPECT_THAT(shop.done({"list", "datasets"}).out, HasSubstr("synthetic  there"));
+  EXPECT_THAT(shop.done({"list", "datasets"}).out, HasSubstr("synthetic  available\n"));
 }
 
 TEST(List, MethodsFitATerminalWithALineForEach) {
@@ -357,9 +357,9 @@ TEST(List, ASingularIsUnderstood) {
 
 TEST(Describe, SaysWhetherADataSetIsThere) {
   const Workshop shop;
-  EXPECT_THAT(shop.done({"describe", "synthetic"}).out, HasSubstr("\nit is there\n"));
+  EXPECT_THAT(shop.done({"describe", "synthetic"}).out, HasSubstr("\navailable\n"));
   EXPECT_THAT(shop.done({"describe", "pathmnist"}).out,
-              AllOf(HasSubstr("\nit is not here; looked for data/pathmnist.npz, "),
+              AllOf(HasSubstr("\nnot available; looked for data/pathmnist.npz, "),
                     HasSubstr("\nput pathmnist.npz from ")));
   EXPECT_EQ(shop.done({"describe", "npz", "--json"}).json().at("there"), false);
 }
@@ -419,7 +419,7 @@ TEST(Describe, ShowsWhatCrossesAndWhatItTells) {
   const Workshop shop;
   const std::string text = shop.done({"describe", "fedcorr", "--exchanges"}).out;
   EXPECT_THAT(text, HasSubstr("correct1_done"));
-  EXPECT_THAT(text, HasSubstr("its share of labels"));
+  EXPECT_THAT(text, HasSubstr("the share of its labels"));
   const Json exchanges = shop.done({"describe", "fedcorr", "--exchanges", "--json"}).json();
   const Json& correction = exchanges.at(1);
   EXPECT_EQ(correction.at("task"), "correct1");

@@ -44,7 +44,9 @@ void expect_same(const fs::path& directory, const fs::path& calm) {
   EXPECT_EQ(lines(read_file(directory / "metrics.csv")), lines(read_file(calm / "metrics.csv")));
   EXPECT_EQ(read_file(directory / "model.safetensors"), read_file(calm / "model.safetensors"));
   EXPECT_THAT(names_in(directory), Not(Contains(EndsWith(".tmp"))));
-  EXPECT_THAT(names_in(directory / "checkpoint"), ::testing::SizeIs(1));
+  const auto names = names_in(directory / "checkpoint");
+  EXPECT_EQ(std::ranges::count_if(names, [](const auto& n) { return n.starts_with("round-"); }), 1);
+  EXPECT_LE(names.size(), 3U) << "what is dead is removed";
 }
 
 class Stopped : public ::testing::TestWithParam<int> {};

@@ -77,7 +77,8 @@ TEST(Help, FitsATerminalAndSaysNothingOfTheParsersTypes) {
   }
   const std::string run = Workshop().call({"run", "--help"}).out;
   EXPECT_THAT(run, HasSubstr("\n  FILE                        experiment file (TOML)\n"));
-  EXPECT_THAT(run, HasSubstr("\n  --lanes N                   trainers that work in parallel"));
+  EXPECT_THAT(run,
+              HasSubstr("\n  --lanes N                   number of clients to train in parallel"));
   EXPECT_THAT(run, HasSubstr("\n  --device NAME               cpu, cuda, cuda:N or auto (default: "
                              "auto)\n"));
 }

@@ -127,7 +127,7 @@ TEST(Hostile, ASecondSweepIsKeptOut) {
   const Workshop shop("[grid]\nseed = [1, 2]\n");
   fs::create_directories(shop / "runs/small");
   const DirectoryLock lock(shop / "runs/small", "");
-  expect_refusal(shop.call({"sweep", "e.toml", "-q"}), 5, "another sweep is at work in runs/small");
+  expect_refusal(shop.call({"sweep", "e.toml", "-q"}), 5, "another sweep is running in runs/small");
 }
 
 TEST(Hostile, ASweepWritesThroughNoLink) {

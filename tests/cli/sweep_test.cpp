@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <set>
 
 #include "cli/program.h"
+#include "winnow/base/arithmetic.h"
+#include "winnow/base/files.h"
 #include "winnow/run/runner.h"
 #include "winnow/sweep/sweep.h"
 
@@ -66,7 +69,7 @@ TEST(SweepCommand, RunsTheGridOnceAndTablesShowItInEveryFormat) {
       << "reached in the first round";
   const Ended no_figures = shop.call({"table", "runs/small", "--paper"});
   EXPECT_EQ(no_figures.code, 2);
-  EXPECT_THAT(no_figures.err, HasSubstr("--paper: no sweep given here carries published figures"));
+  EXPECT_THAT(no_figures.err, HasSubstr("--paper: none of these sweeps has published figures"));
   const Json json = Json::parse(table("json"));
   ASSERT_EQ(json.size(), 4U);
   for (const Json& cell : json) {
@@ -123,7 +126,8 @@ TEST(SweepCommand, AtTheDeadlineItStopsAndContinuesLater) {
   short_of_time.insert(short_of_time.end(), {"--deadline", "1.5"});
   const Ended stopped = shop.call(short_of_time);
   EXPECT_EQ(stopped.code, 130) << stopped.err;
-  EXPECT_THAT(stopped.err, HasSubstr("the deadline has passed; continue with the same command\n"));
+  EXPECT_THAT(stopped.err,
+              HasSubstr("the deadline has passed; run the same command again to continue\n"));
   EXPECT_THAT(stopped.err, Not(HasSubstr("failed")));
   EXPECT_FALSE(fs::exists(shop / "s/fedavg_s2")) << "nothing is begun after it";
 }
@@ -334,7 +338,7 @@ TEST(SweepCommand, StoppedAndContinuedNothingIsDoneTwice) {
   process.send(SIGTERM);
   const Ended stopped = process.wait();
   EXPECT_EQ(stopped.code, 130) << stopped.err;
-  EXPECT_THAT(stopped.err, HasSubstr("stopped; continue with the same command\n"));
+  EXPECT_THAT(stopped.err, HasSubstr("stopped; run the same command again to continue\n"));
   EXPECT_THAT(stopped.err, Not(HasSubstr("failed")));
   EXPECT_FALSE(fs::exists(shop / "s/fedavg_s3"));
   const Times before = finish_times(shop / "s");
@@ -391,17 +395,46 @@ TEST(SweepCommand, BadFilesAreNamed) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+using Hashes = std::map<std::string, std::string>;  // of models, by method
+
+// What the methods ended with under the arithmetic of this fingerprint; empty: nobody has recorded
+// it. A change that is meant to change bits records them anew with WINNOW_WRITE_HASHES=1 and says
+// why in CHANGELOG.md.
+Hashes recorded_hashes(const Hashes& found, const std::string& fingerprint) {
+  const fs::path file = fs::path(WINNOW_SOURCE_DIR) / "tests/cli/every_method_hashes.json";
+  Json known = Json::parse(read_file(file));
+  if (std::getenv("WINNOW_WRITE_HASHES") != nullptr) {
+    known[fingerprint] = found;
+    write_file_whole(file, known.dump(1) + "\n");
+  }
+  return known.value(fingerprint, Hashes());
+}
+
 // On real data, under noise; every_method_test.cpp plays them all under the sanitizers too.
-TEST(SweepCommand, RunsEveryMethodThereIsAndPrintsOneTable) {
+TEST(SweepCommand, RunsEveryMethodThereIsToTheRecordedBitsAndPrintsOneTable) {
   const Workshop shop;
   const fs::path file = fs::path(WINNOW_SOURCE_DIR) / "experiments/every-method.toml";
   const Sweep sweep = load_sweep(file, {}, builtin_registry());
   EXPECT_EQ(sweep.runs.size(), builtin_methods().size());
-  shop.done({"sweep", file.string(), "--jobs", "2", "--lanes", "1", "--out", "all", "--quiet"});
+  const std::string arithmetic = cpu_has(Arithmetic::avx2) ? "avx2" : "native";
+  shop.done({"sweep", file.string(), "--jobs", "2", "--lanes", "1", "--out", "all", "--quiet",
+             "--arithmetic", arithmetic});
   const std::string table = shop.done({"table", "all", "--metric", "best,last"}).out;
+  Hashes hashes;
+  std::string fingerprint;
   for (const SweepRun& run : sweep.runs) {
     EXPECT_THAT(table, HasSubstr("\n" + run.row + " "));
+    const Json summary = read_summary((shop / "all") / run.id);
+    hashes[run.row] = summary.at("model_hash");
+    fingerprint = summary.at("fingerprint");
   }
+  const Hashes known = recorded_hashes(hashes, fingerprint);
+  if (known.empty()) {
+    GTEST_SKIP()
+        << "no hashes are recorded for the libraries of this machine, whose fingerprint is "
+        << fingerprint;
+  }
+  EXPECT_EQ(hashes, known);
 }
 #endif
 

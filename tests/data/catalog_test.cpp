@@ -101,7 +101,7 @@ TEST(Catalog, AMissingSetSaysWhereItWasLookedForAndHowToGetIt) {
   options = {};
   options.name = "image-folder";
   EXPECT_THAT(error_text([&] { load(options, builtin_data_sets()); }),
-              HasSubstr("data set 'image-folder' needs data.path | name the folder"));
+              HasSubstr("data set 'image-folder' needs data.path | set data.path to the folder"));
 }
 
 TEST(Catalog, FindsASetBelowTheDataFolderOrAtThePath) {

@@ -86,7 +86,8 @@ TEST(ClientFolders, WhatIsWrongIsNamed) {
   folder.write("south/cat/2.png", grey(1));
   EXPECT_THAT(
       error_text([&] { read_client_set(folder.path(), {.test_from = "own", .image_size = 4}); }),
-      HasSubstr("data.test_from = \"own\", but there is no test part | name a folder"));
+      HasSubstr(
+          "data.test_from = \"own\", but there is no test part | set data.test_path to a folder"));
   EXPECT_THAT(error_text([&] { read_client_set(folder.path(), {.image_size = 4}); }),
               HasSubstr("no client has enough samples to test on 0.2 of them"));
 }

@@ -9,14 +9,14 @@
 
 namespace winnow::archive_test {
 
-Archive out_of_a_file() {
+Archive bounded() {
   Archive archive;
   archive.bounds = {.samples = {3, 0, 5}, .classes = 4, .layout = state_of({1, 2}, {3}).layout};
   return archive;
 }
 
 TEST(Archive, ATensorIsWhatTheReaderExpects) {
-  Archive archive = out_of_a_file();
+  Archive archive = bounded();
   EXPECT_FALSE(archive.tensor("t", at::kFloat, {2}).defined());
   archive.tensors["t"] = at::ones({2, 3});
   EXPECT_TRUE(at::equal(archive.tensor("t", at::kFloat, {2, 3}), at::ones({2, 3})));
@@ -35,7 +35,7 @@ TEST(Archive, ATensorIsWhatTheReaderExpects) {
 }
 
 TEST(Archive, AModelHasTheLayoutOfTheRun) {
-  Archive archive = out_of_a_file();
+  Archive archive = bounded();
   archive.tensors["p"] = at::ones({2}, at::kDouble);
   archive.tensors["m"] = at::ones({3});
   EXPECT_EQ(archive.parameters("p", at::kDouble).numel(), 2);
@@ -46,8 +46,49 @@ TEST(Archive, AModelHasTheLayoutOfTheRun) {
   EXPECT_EQ(archive.model("p").numel(), 2) << "what this process saved is trusted";
 }
 
+TEST(Archive, AColumnCostsNothingUntilItIsWritten) {
+  ByClient<double> scores;
+  for (std::int64_t client = 0; client < 2000; ++client) {
+    scores[client] = 0.5;
+  }
+  Archive before;
+  int written = 0;
+  const auto write = [&written](double score) {
+    ++written;
+    return Json(score);
+  };
+  before.put_column("a/scores", scores, write);
+  const auto changed = [&](const Archive& now) {
+    std::vector<std::int64_t> clients;
+    each_changed_client(before, now, [&](std::int64_t client) { clients.push_back(client); });
+    return clients;
+  };
+  scores[7] = 1.0;
+  scores[1999] = 0.5;  // as before
+  scores.erase(600);
+  scores[5000] = 0.0;
+  Archive now;
+  now.put_column("a/scores", scores, write);
+  EXPECT_EQ(changed(now), (std::vector<std::int64_t>{7, 600, 5000}));
+  EXPECT_EQ(changed(before), std::vector<std::int64_t>{});
+  EXPECT_EQ(changed({}).size(), 2000U) << "all went";
+  EXPECT_EQ(written, 0);
+  EXPECT_EQ(before.column<double>("a/scores")->at(7), 0.5) << "a copy does not change";
+  EXPECT_EQ(now.column<double>("a/scores")->at(7), 1.0);
+  EXPECT_EQ(now.column<float>("a/scores"), nullptr);
+  EXPECT_EQ(now.column<double>("scores"), nullptr);
+  EXPECT_FALSE(now.columns.at("a/scores")->has(600));
+  Archive filed;
+  filed.take_entry("a/scores", 7, now.columns.at("a/scores")->value(7));
+  filed.take_entry("a/models", 7, at::ones({2}));
+  EXPECT_EQ(filed.values.dump(), R"({"a":{"scores":{"7":1.0}}})");
+  EXPECT_TRUE(filed.tensors.contains("a/models/7"));
+  filed.values["b"] = 5;
+  EXPECT_EQ(error_text([&] { filed.take_entry("b/c", 1, Json(2)); }), "\"b/c\": expected a table");
+}
+
 TEST(Archive, ValuesByClientComeBack) {
-  const Archive archive = out_of_a_file();
+  const Archive archive = bounded();
   const std::map<std::int64_t, double> numbers{{0, 0.1}, {2, -3.0}};
   const Json saved = Json::parse(save_by_client(numbers).dump());
   EXPECT_EQ(saved.dump(), R"({"0":0.1,"2":-3.0})");
@@ -62,7 +103,7 @@ TEST(Archive, ValuesByClientComeBack) {
 }
 
 TEST(Archive, KeepsWhatThereIs) {
-  Archive archive = out_of_a_file();
+  Archive archive = bounded();
   archive.put("no tensor", {});
   archive.put_clients("nobody", {});
   EXPECT_TRUE(archive.empty()) << "nothing to keep, as checkpoints always had it";
@@ -91,7 +132,7 @@ TEST(Archive, KeepsWhatThereIs) {
 }
 
 TEST(Archive, ChecksWhatItIsAskedFor) {
-  Archive archive = out_of_a_file();
+  Archive archive = bounded();
   archive.values = {{"numbers", {{"2", 1.5}}},
                     {"strangers", {{"1", 1.0}}},
                     {"clients", {0, 3}},
@@ -110,7 +151,7 @@ TEST(Archive, ChecksWhatItIsAskedFor) {
 }
 
 TEST(Archive, StrangersAreRefused) {
-  const Archive archive = out_of_a_file();
+  const Archive archive = bounded();
   for (const char* id :
        {"3", "999999999", "-1", "x", "", "01", "1", "2 ", "99999999999999999999"}) {
     const Json saved{{id, 1.0}};

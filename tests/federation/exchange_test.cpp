@@ -69,7 +69,8 @@ TEST(Exchange, SaysShapesRangesAndPayloads) {
   EXPECT_EQ(payload({field::round(), field::global_model(), shares, lent}),
             "4 + 4 P + 8 C + 4 k P");
   EXPECT_EQ(letters({{"t", {field::global_model()}, "r", {shares}}}),
-            "P values of a model (parameters, running statistics, counters), C classes");
+            "P: number of values in a model (parameters, running statistics, counters), C: number "
+            "of classes");
 }
 
 // A length that the setting does not know holds for any.

@@ -44,9 +44,9 @@ TEST(FoldOrder, OfNothingIsEmpty) {
 }
 
 TEST(ClientsWithSamples, AreThoseWorthSelecting) {
-  EXPECT_EQ(clients_with_samples(fleet_of({0, 3, 0, 1, 9, 0})),
+  EXPECT_EQ(fleet_of({0, 3, 0, 1, 9, 0}).with_samples().ids(),
             (std::vector<std::int64_t>{1, 3, 4}));
-  EXPECT_TRUE(clients_with_samples(fleet_of({0, 0})).empty());
+  EXPECT_TRUE(fleet_of({0, 0}).with_samples().empty());
 }
 
 }  // namespace winnow::fleet_test

@@ -114,14 +114,14 @@ TEST(ModelStore, NeverChangesAModelItHandedOut) {
   const LayoutPtr layout = model(0).layout;
   store.put(0, model(1));
   Archive saved;
-  store.save(saved, "m/");
+  store.save(saved, "m");
   {
     const State held = store.get(0, layout);
     store.put(0, model(5));
     EXPECT_EQ(values_of(held), (std::vector<float>{1, 2, 3}));
     EXPECT_EQ(mappings(), 2);
   }
-  EXPECT_EQ(values_of(saved.tensors.at("m/0")), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(values_of(saved.columns.at("m")->tensor(0)), (std::vector<float>{1, 2, 3}));
   saved = {};
   EXPECT_EQ(mappings(), 1) << "the last user is gone";
 }
@@ -145,17 +145,19 @@ TEST(ModelStore, SavesAndLoads) {
   Archive archive;
   archive.tensors["other"] = at::zeros({2});
   archive.tensors["zoo"] = at::zeros({2});
-  store.save(archive, "model/");
+  store.save(archive, "model");
+  EXPECT_EQ(archive.columns.size(), 1U);
+  archive = out_of_a_file(archive);
   EXPECT_EQ(archive.tensors.size(), 4U);
 
   ModelStore second({.limit = kModel});
   second.put(7, model(9));
-  second.load(archive, "model/");
+  second.load(archive, "model");
   EXPECT_EQ(second.clients(), (std::vector<std::int64_t>{3, 12}));
   EXPECT_EQ(stored(second, 3), (std::vector<float>{1, 2, 3}));
   EXPECT_EQ(stored(second, 12), (std::vector<float>{4, 5, 6}));
   EXPECT_EQ(second.bytes_in_memory(), kModel);
-  second.load(Archive{}, "model/");
+  second.load(Archive{}, "model");
   EXPECT_TRUE(second.clients().empty());
   EXPECT_EQ(second.bytes_in_memory(), 0);
 }
@@ -166,9 +168,9 @@ TEST(ModelStore, LoadsWithinItsOwnLimit) {
     store.put(client, model(static_cast<float>(client)));
   }
   Archive archive;
-  store.save(archive, "");
+  store.save(archive, "model");
   ModelStore small({.limit = kModel});
-  small.load(archive, "");
+  small.load(archive, "model");
   EXPECT_EQ(small.bytes_in_memory(), kModel);
   EXPECT_EQ(mappings(), 2);
   EXPECT_EQ(stored(small, 2), (std::vector<float>{2, 3, 4}));
@@ -180,11 +182,11 @@ TEST(ModelStore, TakesBackARoundWithoutTheDisk) {
     store.put(client, model(static_cast<float>(client)));
   }
   Archive before;
-  store.save(before, "");
+  store.save(before, "model");
   store.put(1, model(8));
   const FileSizeLimit full(4);
   EXPECT_EQ(error_kind([&] { store.put(2, model(9)); }), ErrorKind::run);
-  store.load(before, "");
+  store.load(before, "model");
   EXPECT_EQ(stored(store, 1), (std::vector<float>{1, 2, 3}));
   EXPECT_EQ(stored(store, 2), (std::vector<float>{2, 3, 4}));
   EXPECT_EQ(store.bytes_in_memory(), kModel);
@@ -224,18 +226,18 @@ TEST(ModelStore, RefusesWhatItDoesNotHave) {
             "the stored model of client 0 has 3 values, expected 1");
   Archive archive;
   archive.tensors["model/x"] = at::zeros({3});
-  EXPECT_EQ(error_text([&] { store.load(archive, "model/"); }),
+  EXPECT_EQ(error_text([&] { store.load(archive, "model"); }),
             "tensor 'model/x': expected the number of a client that holds samples");
   // What comes from a file has to fit the run.
   archive.tensors = {{"model/0", at::zeros({3})}};
   archive.bounds = {.samples = {4, 0}, .layout = model(0).layout};
-  store.load(archive, "model/");
+  store.load(archive, "model");
   EXPECT_EQ(store.clients(), std::vector<std::int64_t>{0});
   archive.tensors = {{"model/1", at::zeros({3})}};
-  EXPECT_EQ(error_text([&] { store.load(archive, "model/"); }),
+  EXPECT_EQ(error_text([&] { store.load(archive, "model"); }),
             "tensor 'model/1': expected the number of a client that holds samples");
   archive.tensors = {{"model/0", at::zeros({4})}};
-  EXPECT_EQ(error_text([&] { store.load(archive, "model/"); }),
+  EXPECT_EQ(error_text([&] { store.load(archive, "model"); }),
             "tensor 'model/0' is Float [4], expected Float [3]");
 }
 

@@ -50,7 +50,7 @@ TEST(Round, KnowsItsNumberAndWhomItMayChoose) {
   EXPECT_THAT(round.pool, ElementsAre(0, 2, 3, 4, 5)) << "who holds samples";
   EXPECT_EQ(&round.global, &federation.global);
   EXPECT_EQ(&round.notes, &federation.notes);
-  const Round smaller(3, federation.server, {2, 4});
+  const Round smaller(3, federation.server, std::vector<std::int64_t>{2, 4});
   EXPECT_THAT(smaller.pool, ElementsAre(2, 4));
 
   FakeFleet nobody({0, 0}, nullptr);
@@ -64,7 +64,7 @@ TEST(Round, DrawsAsTheExperimentSays) {
   EXPECT_EQ(round.share(), 2) << "half of five";
   EXPECT_EQ(round.draw(), select_uniform(Ids{0, 2, 3, 4, 5}, 2, 9, 3));
   EXPECT_EQ(round.draw(4), select_uniform(Ids{0, 2, 3, 4, 5}, 4, 9, 3));
-  EXPECT_EQ(round.draw(99), round.pool);
+  EXPECT_EQ(round.draw(99), round.pool.ids());
   EXPECT_NE(Round(4, federation.server).draw(), round.draw());
 }
 
@@ -175,7 +175,7 @@ class Witness : public BaseMethod {
 TEST(Round, GoesThroughAllPartsOfABaseMethod) {
   Federation federation;
   Witness method;
-  Round round(2, federation.server, {0, 2, 5});
+  Round round(2, federation.server, std::vector<std::int64_t>{0, 2, 5});
   method.play_round(round, 3);
   EXPECT_EQ(
       federation.notes,

@@ -301,4 +301,18 @@ TEST_F(StateFile, AMissingFileIsNamed) {
   EXPECT_THAT(load_fault(), HasSubstr("cannot read " + path_.string() + ": no such file"));
 }
 
+// A file that could not be read again is not written.
+TEST(Safetensors, AHeaderThatTheReaderWouldRefuseIsNotWritten) {
+  TensorFile file;
+  file.metadata["long"] = std::string(100'000'000, 'x');
+  const auto path = std::filesystem::temp_directory_path() / "winnow_long_header.safetensors";
+  for (const auto& write : {std::function<void()>([&] { encode_tensors(file); }),
+                            std::function<void()>([&] { save_tensors(path, file); })}) {
+    EXPECT_THAT(error_text(write),
+                ::testing::HasSubstr("is longer than the 100000000 that a safetensors file may "
+                                     "have | it names too many tensors: nothing was written"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 }  // namespace winnow::safetensors_test

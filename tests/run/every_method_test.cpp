@@ -63,9 +63,8 @@ TEST_P(EveryMethod, ContinuesFromACheckpointOfAnyRound) {
   for (std::int64_t round = 1; round < calm.rounds(); ++round) {
     running.play();
     const std::filesystem::path place = folder / std::to_string(round);
-    save_checkpoint(place, running.checkpoint());
     Session resumed(experiment, methods(), on_cpu(), nullptr);
-    resumed.restore(*load_checkpoint(place, experiment.hash(), resumed.crew().layout()));
+    resumed.restore(through_files(place, running));
     play_to_end(resumed);
     EXPECT_EQ(hashes(resumed.history()), hashes(calm.history())) << "resumed after " << round;
     EXPECT_EQ(end_of(resumed), end_of(calm)) << "resumed after " << round;

@@ -77,7 +77,7 @@ TEST_P(MethodOfModels, RefusesFixedSumsByNameAndWithTheReason) {
   const std::string refused =
       error_text([&] { experiment_with(GetParam(), {"federation.sums=\"fixed\""}); });
   EXPECT_THAT(refused, HasSubstr("federation.sums = \"fixed\": the server of " + GetParam() +
-                                 " needs single models"));
+                                 " needs individual models"));
   EXPECT_THAT(refused, HasSubstr(builtin_registry().make(GetParam())->server_needs().why));
 }
 
@@ -89,7 +89,7 @@ TEST(FixedSums, AWrapperGoesByItsBase) {
   EXPECT_THAT(error_text([] {
                 experiment_with("oracle", {"federation.sums=\"fixed\"", "method.base=\"krum\""});
               }),
-              HasSubstr("the server of oracle needs single models: it measures the distances"));
+              HasSubstr("the server of oracle needs individual models: it measures the distances"));
 }
 
 TEST(FixedSums, TheDefaultHasTheHashItAlwaysHad) {

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "run/checkpoint_pieces.h"
 #include "run/method_schedules.h"
 #include "run/small_run.h"
 #include "winnow/base/random.h"
@@ -47,31 +48,42 @@ class Victim {
     while (session_.rounds_done() < std::max<std::int64_t>(3, session_.rounds() / 2)) {
       session_.play();
     }
-    save_checkpoint(folder_.path(), session_.checkpoint());
-    path_ = fs::directory_iterator(folder_.path())->path();
-    bytes_ = read_file(path_);
-    good_ = decode_tensors(bytes_, "good");
+    const Checkpoint saved = session_.checkpoint();
+    history_ = saved.history;
+    save_checkpoint(folder_.path(), saved);
+    path_ = head_in(folder_.path());
+    good_ = take_apart(folder_.path());
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
+      files_[entry.path()] = read_file(entry.path());
+    }
   }
 
-  const std::string& bytes() const { return bytes_; }
+  // The head, and a segment where clients have anything.
+  const std::map<fs::path, std::string>& files() const { return files_; }
   const TensorFile& good() const { return good_; }
-  Json metadata() const { return Json::parse(good_.metadata.at(kMetadata)); }
-
-  void write(const std::string& bytes) const { write_file_whole(path_, bytes); }
-  void forge(TensorFile file) const {
-    seal_checkpoint(file);
-    write(encode_tensors(file));
+  // With the history, which a run has from its log.
+  Json metadata() const {
+    Json json = Json::parse(good_.metadata.at(kMetadata));
+    json["history"] = history_;
+    return json;
   }
-  void forge(const std::string& metadata) const {
+  const fs::path& head() const { return path_; }
+
+  void forge(const TensorFile& file) const { put_together(folder_.path(), file); }
+  void forge(Json metadata) {
     TensorFile file = good_;
-    file.metadata[kMetadata] = metadata;
-    forge(std::move(file));
+    forged_history_ = metadata.value("history", Json::array());
+    metadata.erase("history");
+    file.metadata[kMetadata] = metadata.dump();
+    forge(file);
   }
 
   // Continues from the file, and does with it all that a run does.
   void go_on() {
-    session_.restore(
-        *load_checkpoint(folder_.path(), experiment_.hash(), session_.crew().layout()));
+    Checkpoint loaded =
+        *load_checkpoint(folder_.path(), experiment_.hash(), session_.crew().layout());
+    loaded.history = std::exchange(forged_history_, std::nullopt).value_or(history_);
+    session_.restore(std::move(loaded));
     if (session_.rounds_done() < session_.rounds()) {
       session_.play();
     }
@@ -102,8 +114,10 @@ class Victim {
   Experiment experiment_;
   Session session_;
   fs::path path_;
-  std::string bytes_;
+  std::map<fs::path, std::string> files_;
   TensorFile good_;
+  Json history_;
+  std::optional<Json> forged_history_;
 };
 
 // Sets a path of the metadata, made as Json::flatten() makes them, to what cannot be right.
@@ -126,22 +140,25 @@ class ForgedCheckpoint : public ::testing::TestWithParam<Forged> {};
 TEST_P(ForgedCheckpoint, DamageIsNoticed) {
   Victim victim(GetParam().name, GetParam().more);
   EXPECT_EQ(victim.fate(), "no error");
-  const std::string& good = victim.bytes();
   Stream stream(1, "damage");
-  for (int i = 0; i < 12; ++i) {
-    std::string bytes = good;
-    const auto place = static_cast<std::size_t>(stream.below(bytes.size()));
-    bytes[place] = static_cast<char>(bytes[place] ^ (1 << (i % 8)));
-    victim.write(bytes);
-    EXPECT_TRUE(victim.refuses("bit " + std::to_string(place)));
+  for (const auto& [path, good] : victim.files()) {
+    for (int i = 0; i < 12; ++i) {
+      std::string bytes = good;
+      const auto place = static_cast<std::size_t>(stream.below(bytes.size()));
+      bytes[place] = static_cast<char>(bytes[place] ^ (1 << (i % 8)));
+      write_file_whole(path, bytes);
+      EXPECT_TRUE(victim.refuses("bit " + std::to_string(place) + " of " + path.string()));
+    }
+    for (const std::size_t keep :
+         {std::size_t{0}, std::size_t{9}, good.size() / 2, good.size() - 1}) {
+      write_file_whole(path, good.substr(0, keep));
+      EXPECT_TRUE(victim.refuses("cut to " + std::to_string(keep)));
+    }
+    write_file_whole(path, good + "x");
+    EXPECT_EQ(victim.refuses("one byte more"), path == victim.head())
+        << "of a segment only the bytes count that the head names";
+    write_file_whole(path, good);
   }
-  for (const std::size_t keep :
-       {std::size_t{0}, std::size_t{9}, good.size() / 2, good.size() - 1}) {
-    victim.write(good.substr(0, keep));
-    EXPECT_TRUE(victim.refuses("cut to " + std::to_string(keep)));
-  }
-  victim.write(good + "x");
-  EXPECT_TRUE(victim.refuses("one byte more"));
 }
 
 TEST_P(ForgedCheckpoint, ForgedValuesDoNoHarm) {
@@ -159,14 +176,15 @@ TEST_P(ForgedCheckpoint, ForgedValuesDoNoHarm) {
     Json changed = good;
     const Json& wrong = wrong_values()[(number / step) % wrong_values().size()];
     changed[Json::json_pointer(path)] = wrong;
-    victim.forge(changed.dump());
+    victim.forge(changed);
     refused += victim.refuses(path + " = " + wrong.dump()) ? 1 : 0;
   }
   for (const auto& [key, value] : good.items()) {
     Json changed = good;
     changed.erase(key);
-    victim.forge(changed.dump());
-    EXPECT_TRUE(victim.refuses("without " + key));
+    victim.forge(changed);
+    // Where nobody remembers anything, nothing is missing without the clients.
+    EXPECT_TRUE(victim.refuses("without " + key) || key == "clients");
     // Clients that there are not, wherever there are any.
     if (value.is_object() && key != "traffic") {
       for (const auto& [name, inner] : value.items()) {
@@ -176,7 +194,7 @@ TEST_P(ForgedCheckpoint, ForgedValuesDoNoHarm) {
         } else {
           changed[key]["-3"] = inner;
         }
-        victim.forge(changed.dump());
+        victim.forge(changed);
         victim.refuses("a stranger in " + key + "." + name);
       }
     }
@@ -191,14 +209,17 @@ TEST_P(ForgedCheckpoint, ForgedTensorsDoNoHarm) {
   std::set<std::string> kinds;  // one client's memory is as good as another's
   for (const auto& [name, tensor] : good.tensors) {
     const std::vector<std::string> parts = split(name, '/');
-    const std::string kind = parts[0] == "client" ? name.substr(name.find('/', 7)) : name;
+    const bool is_of_client = parts.back().find_first_not_of("0123456789") == std::string::npos;
+    const std::string kind = parts[0] == "client" ? name.substr(name.find('/', 7))
+                             : is_of_client       ? name.substr(0, name.rfind('/'))
+                                                  : name;
     if (!kinds.insert(kind).second) {
       continue;
     }
     const auto with = [&, name = name](const at::Tensor& other, const char* change, bool wrong) {
       TensorFile file = good;
       file.tensors[name] = other;
-      victim.forge(std::move(file));
+      victim.forge(file);
       EXPECT_TRUE(victim.refuses(name + " " + change) || !wrong) << name << " " << change;
     };
     with(tensor.flatten().narrow(0, 0, std::max<std::int64_t>(0, tensor.numel() - 1)), "cut", true);
@@ -213,7 +234,7 @@ TEST_P(ForgedCheckpoint, ForgedTensorsDoNoHarm) {
     with(good.tensors.at(last), "swapped", false);
     TensorFile file = good;
     file.tensors.erase(name);
-    victim.forge(std::move(file));
+    victim.forge(file);
     victim.refuses("without " + name);
   }
 }
@@ -228,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Forged{"fedavgm", {"method.momentum=0.5"}}, Forged{"joint_optimisation"},
                       Forged{"rhfl"}, Forged{"rofl"}, Forged{"focus"}, Forged{"clc"},
                       Forged{"feddiv"}, Forged{"fednoro"}, Forged{"fedelc"}, Forged{"elr"},
-                      Forged{"fedgr"}, Forged{"fedefc"}),
+                      Forged{"fedgr"}, Forged{"fedefc"}, Forged{"winnow"}),
     [](const auto& info) { return info.param.name; });
 
 // What an attacker would try first, with the words that answer it.
@@ -246,7 +267,7 @@ TEST(ForgedCheckpointText, NamesTheClientAndTheValue) {
     TensorFile file = victim.good();
     file.tensors["client/" + id + "/labels"] =
         change(file.tensors.at("client/" + id + "/labels").clone());
-    victim.forge(std::move(file));
+    victim.forge(file);
     return victim.fate();
   };
   EXPECT_EQ(with_labels([](at::Tensor labels) { return labels.fill_(1000000000); }),
@@ -257,11 +278,11 @@ TEST(ForgedCheckpointText, NamesTheClientAndTheValue) {
               HasSubstr(client + "it has 2 labels, expected one for each of "));
   Json stranger = victim.metadata();
   stranger["clients"]["999999999"] = {{"own", Json::object()}, {"base", Json::object()}};
-  victim.forge(stranger.dump());
+  victim.forge(stranger);
   EXPECT_EQ(victim.fate(), "client 999999999: it is not one of the 5 clients");
   Json ring = victim.metadata();
   ring["clients"][id]["own"]["joint.recorded"] = -5;
-  victim.forge(ring.dump());
+  victim.forge(ring);
   EXPECT_EQ(victim.fate(),
             client + "joint.recorded = -5: expected a whole number from 0 to 9007199254740992");
 }
@@ -274,18 +295,18 @@ TEST(ForgedCheckpointText, NamesTheSelectionAndTheTensor) {
   ASSERT_NE(selected, file.tensors.end());
   const std::string client = split(selected->first, '/')[1];
   selected->second = selected->second.clone().fill_(-1);
-  victim.forge(std::move(file));
+  victim.forge(file);
   EXPECT_THAT(victim.fate(),
               HasSubstr("tensor 'client/" + client + "/selected' holds -1, expected 0 to 1"));
   file = victim.good();
   file.tensors["client/" + client + "/selected"] = at::ones({3}, at::kLong);
-  victim.forge(std::move(file));
+  victim.forge(file);
   EXPECT_THAT(victim.fate(),
               HasSubstr("client " + client + ": it has 3 marks of selected samples"));
   file = victim.good();
   at::Tensor& history = file.tensors.at("client/" + client + "/own/selfie.history");
   history = at::full_like(history, 4);
-  victim.forge(std::move(file));
+  victim.forge(file);
   EXPECT_EQ(victim.fate(),
             "client " + client + ": tensor 'selfie.history' holds 4, expected 0 to 3");
 }
@@ -296,7 +317,7 @@ TEST(ForgedCheckpointText, NamesTheHistoryThatDoesNotFit) {
   const auto fate_with = [&](const std::function<void(Json&)>& change) {
     Json json = good;
     change(json);
-    victim.forge(json.dump());
+    victim.forge(json);
     return victim.fate();
   };
   EXPECT_EQ(fate_with([](Json& json) { json["rounds_done"] = 2; }),
@@ -326,21 +347,155 @@ TEST(ForgedCheckpointText, NamesTheHistoryThatDoesNotFit) {
 }
 
 TEST(ForgedCheckpointText, EndlessNestingIsRefused) {
-  Victim victim("fedavg");
-  const std::string good = victim.good().metadata.at(kMetadata);
-  for (const std::string key : {"\"method\":{", "\"clients\":{"}) {
-    for (const std::string open : {"[", "{\"a\":"}) {
-      std::string deep = "\"x\":";
-      for (int i = 0; i < 200000; ++i) {
-        deep += open;
-      }
-      std::string forged = good;
-      ASSERT_NE(forged.find(key), std::string::npos);
-      forged.replace(forged.find(key), key.size(), key + deep);
-      victim.forge(forged);
-      EXPECT_THAT(victim.fate(), HasSubstr("is nested deeper than 64 levels"));
+  Victim victim("scaffold");
+  const std::string good = load_tensors(victim.head()).metadata.at(kMetadata);
+  for (const std::string open : {"[", "{\"a\":"}) {
+    std::string deep = "\"x\":";
+    for (int i = 0; i < 200000; ++i) {
+      deep += open;
     }
+    const std::string key = "\"method\":{";
+    TensorFile file = load_tensors(victim.head());
+    std::string& forged = file.metadata.at(kMetadata);
+    ASSERT_NE(forged.find(key), std::string::npos);
+    forged.replace(forged.find(key), key.size(), key + deep);
+    seal_checkpoint(file);
+    save_tensors(victim.head(), file);
+    EXPECT_THAT(victim.fate(), HasSubstr("is nested deeper than 64 levels"));
+    // The same in what there is of a client.
+    const fs::path folder = victim.head().parent_path();
+    SegmentLog log(folder);
+    TensorFile record;
+    record.metadata[kMetadata] = "{\"clients\":{" + deep;
+    log.append(0, encode_tensors(record), true);
+    const MemoryPart part = log.settle().at(0);
+    Json json = Json::parse(good);
+    json["parts"] =
+        Json::array({{{"file", part.file}, {"bytes", part.bytes}, {"sha256", part.hash}}});
+    file.metadata.at(kMetadata) = json.dump();
+    seal_checkpoint(file);
+    save_tensors(victim.head(), file);
+    EXPECT_THAT(victim.fate(), HasSubstr("is nested deeper than 64 levels"));
   }
+}
+
+// A record that says this of a client, and nothing else.
+std::string saying(const Json& metadata, const std::map<std::string, at::Tensor>& tensors = {}) {
+  return encode_tensors({tensors, {{kMetadata, metadata.dump()}}});
+}
+
+std::string number_bytes(std::uint64_t number) {
+  return {reinterpret_cast<const char*>(&number), sizeof(number)};
+}
+
+TEST(ForgedSegment, LengthsAreNotTrusted) {
+  Victim victim("scaffold");
+  const fs::path folder = victim.head().parent_path();
+  const std::string name = "clients-0-000077.segment";
+  const std::string hash(64, 'a');
+  for (const std::uint64_t length :
+       {std::uint64_t{1}, std::uint64_t{1} << 40, std::uint64_t{1} << 63,
+        std::numeric_limits<std::uint64_t>::max(),
+        std::numeric_limits<std::uint64_t>::max() - 79}) {
+    const std::string bytes = number_bytes(0) + number_bytes(length) + hash;
+    write_file_whole(folder / name, bytes);
+    name_parts(folder, Json::array({part_json({name, "x", bytes.size()})}));
+    EXPECT_THAT(victim.fate(), HasSubstr(name + " ends in the midst of a record")) << length;
+  }
+  write_file_whole(folder / name, std::string(40, 'x'));
+  name_parts(folder, Json::array({part_json({name, "x", 40})}));
+  EXPECT_THAT(victim.fate(), HasSubstr(name + " ends in the midst of a record"));
+  for (const Json& bytes : {Json(-1), Json(1e300), Json("many"), Json(9007199254740992)}) {
+    Json part = part_json({name, "x", 0});
+    part["bytes"] = bytes;
+    name_parts(folder, Json::array({part}));
+    EXPECT_TRUE(victim.refuses("bytes = " + bytes.dump()));
+  }
+  fs::remove(folder / name);
+  EXPECT_TRUE(victim.refuses("no segment"));
+}
+
+TEST(ForgedSegment, RecordsDoNoHarm) {
+  Victim victim("power_of_choice");
+  const fs::path folder = victim.head().parent_path();
+  const at::Tensor one = at::ones({100});
+  const Json nothing = Json::object();
+  std::string deep = "a";
+  for (int i = 0; i < 200000; ++i) {
+    deep += "/a";
+  }
+  const auto server = [](const std::string& column, const Json& value) {
+    return saying({{"server", Json::object({{column, value}})}});
+  };
+  Json many = nothing;
+  for (int i = 0; i < 300; ++i) {
+    many[fmt::format("server/0/{}", i)] = "server/0/one";
+  }
+  const std::vector<std::pair<const char*, RawRecord>> refused{
+      {"three hundred names for one tensor",
+       {0, saying({{"server", nothing}, {"same", many}}, {{"server/0/one", one}})}},
+      {"no bytes", {0, ""}},
+      {"no safetensors", {0, std::string(200, '\xff')}},
+      {"no metadata", {0, encode_tensors({})}},
+      {"a list", {0, saying(Json::array())}},
+      {"clients that are a list", {0, saying({{"clients", Json::array()}})}},
+      {"a server that is a number", {0, saying({{"server", 3}})}},
+      {"the memory of another",
+       {0, saying({{"clients", {{"1", {{"own", nothing}, {"base", nothing}}}}}})}},
+      {"half a memory", {0, saying({{"clients", {{"0", {{"own", nothing}}}}}})}},
+      {"a tensor of nobody", {0, saying(nothing, {{"client/0/model", one}})}},
+      {"a tensor of another's", {0, saying({{"server", nothing}}, {{"server/1/x", one}})}},
+      {"equal to nothing", {0, saying({{"same", {{"server/0/a", "server/0/b"}}}})}},
+      {"equal to itself", {0, saying({{"same", {{"server/0/a", "server/0/a"}}}})}},
+      {"named as a number", {0, saying({{"same", {{"server/0/a", 5}}}})}},
+      {"a stranger's", {999999999, server("power_of_choice/times_chosen", 1)}},
+      {"nobody's", {-1, server("power_of_choice/times_chosen", 1)}},
+      {"of the lowest number",
+       {std::numeric_limits<std::int64_t>::min(), server("power_of_choice/times_chosen", 1)}},
+      {"negative", {0, server("power_of_choice/times_chosen", -1)}},
+      {"not a number", {0, server("power_of_choice/losses", "x")}},
+      {"endlessly deep", {0, server(deep, 1)}},
+  };
+  for (const auto& [what, record] : refused) {
+    put_records(folder, {record});
+    EXPECT_TRUE(victim.refuses(what)) << what;
+  }
+  for (const std::string column :
+       {"", "/", "../../x", "a/", "power_of_choice", "power_of_choice/losses/3",
+        "power_of_choice/times_chosen/0/0"}) {
+    put_records(folder, {{0, server(column, 1)}, {1, server(column, Json::array())}});
+    victim.refuses("column " + column);
+  }
+}
+
+TEST(ForgedSegment, IsNamedOnceAndByItsOwnName) {
+  Victim victim("scaffold");
+  const fs::path folder = victim.head().parent_path();
+  const Json good = Json::parse(load_tensors(victim.head()).metadata.at(kMetadata)).at("parts");
+  ASSERT_EQ(good.size(), 1U);
+  Json twice = good;
+  twice.push_back(good[0]);
+  name_parts(folder, twice);
+  EXPECT_THAT(victim.fate(), HasSubstr("it names \"clients-0-000001.segment\" twice"));
+  Json part = good[0];
+  part["file"] = "../clients-0-000001.segment";
+  name_parts(folder, Json::array({part}));
+  EXPECT_THAT(victim.fate(), HasSubstr("\"../clients-0-000001.segment\" cannot be a part of it"));
+  name_parts(folder, good);
+  EXPECT_EQ(victim.fate(), "no error");
+}
+
+// A run goes on in the last segment; whoever puts a link in its place gets nothing written.
+TEST(ForgedSegment, ALinkIsNotWrittenThrough) {
+  const TestFolder folder;
+  const std::string outside = (folder / "outside").string();
+  write_file_whole(outside, "precious");
+  fs::create_directory(folder / "checkpoint");
+  fs::create_symlink(outside, folder / "checkpoint/clients-0-000001.segment");
+  SegmentLog log(folder / "checkpoint");
+  log.adopt({{"clients-0-000001.segment", "", 4}}, {});
+  EXPECT_EQ(error_kind([&] { log.append(0, "x", true); }), ErrorKind::run);
+  EXPECT_EQ(read_file(outside), "precious");
 }
 
 }  // namespace winnow::forged_checkpoint_test

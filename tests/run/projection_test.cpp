@@ -23,7 +23,7 @@ TEST(Projection, IsPartOfTheResolvedExperiment) {
   EXPECT_EQ(
       error_text([] { small({"model.projection=-2"}); }),
       "model.projection = -2: expected a whole number from -1 to 65,536 | width of a two-layer "
-      "projection between the features and the head; 0: none, -1: as the method wants");
+      "projection between the features and the head; 0: none, -1: what the method needs");
 }
 
 // spec: baselines 8

@@ -7,8 +7,10 @@
 
 #include <fstream>
 
+#include "run/checkpoint_pieces.h"
 #include "run/small_run.h"
 #include "winnow/base/sha256.h"
+#include "winnow/judge/census.h"
 #include "winnow/model/safetensors.h"
 #include "winnow/noise/ledger.h"
 
@@ -248,7 +250,7 @@ TEST(Runner, EventsThatWereLostAreNotMadeUp) {
 TEST(Runner, TheLogMustHoldTheRoundsOfTheCheckpoint) {
   const TestFolder folder;
   start_and_stop(remembering(), folder / "run", 6);
-  const fs::path path = fs::directory_iterator(folder / "run/checkpoint")->path();
+  const fs::path path = head_in(folder / "run/checkpoint");
   const TensorFile good = load_tensors(path);
   const std::string events = read_file(folder / "run/events.jsonl");
   const auto fate_with = [&](const std::function<void(Json&)>& change) {
@@ -293,6 +295,32 @@ TEST(Runner, ARunKilledRightAfterItsLastCheckpointStillGetsItsMetrics) {
   EXPECT_TRUE(fs::exists(folder / "run/model.safetensors"));
 }
 
+// The history is in the log alone: a changed round of it is noticed, whatever was changed.
+TEST(Runner, AChangedLogIsRefused) {
+  const TestFolder folder;
+  start_and_stop(remembering(), folder / "run", 6);
+  const std::string events = read_file(folder / "run/events.jsonl");
+  std::string changed = events;
+  const std::size_t place = changed.find("\"accuracy\":0.");
+  ASSERT_NE(place, std::string::npos);
+  changed[place + 13] = changed[place + 13] == '1' ? '2' : '1';
+  write_file_whole(folder / "run/events.jsonl", changed);
+  EXPECT_THAT(error_text([&] { resume(folder / "run"); }),
+              HasSubstr("events.jsonl does not hold the rounds of the checkpoint | restore it"));
+  write_file_whole(folder / "run/events.jsonl", events);
+  EXPECT_EQ(resume(folder / "run").rounds_done, 4);
+}
+
+TEST(Runner, APartitionIsWrittenAsItIsInspected) {
+  const TestFolder folder;
+  start(small(), folder / "run");
+  const Session session(small(), methods(), on_cpu(), nullptr);
+  EXPECT_EQ(
+      read_file(folder / "run/partition.json"),
+      census_json(session.world(), count_clients(session.experiment(), session.world())).dump() +
+          "\n");
+}
+
 TEST(Runner, WhatAKilledProcessWasWritingIsRemovedAndNothingElse) {
   const TestFolder folder;
   start_and_stop(remembering(), folder / "run", 6);
@@ -303,7 +331,8 @@ TEST(Runner, WhatAKilledProcessWasWritingIsRemovedAndNothingElse) {
   resume(folder / "run");
   EXPECT_FALSE(fs::exists(rest));
   EXPECT_EQ(read_file(folder / "run/notes.tmp"), "of the user");
-  EXPECT_THAT(names_in(folder / "run/checkpoint"), ElementsAre("round-000000004.safetensors"));
+  EXPECT_THAT(names_in(folder / "run/checkpoint"),
+              ElementsAre("clients-0-000001.segment", "round-000000004.safetensors"));
 }
 
 TEST(Runner, AChangedExperimentIsRefused) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <optional>
 #include <set>
 
 #include "run/small_run.h"
@@ -102,10 +104,8 @@ TEST(Session, ARestoredSessionContinuesInTheSameBits) {
       first.play();
     }
     // Through a file, as a run does.
-    save_checkpoint(folder / std::to_string(stop), first.checkpoint());
     Session second(experiment, methods(), on_cpu(3), nullptr);
-    second.restore(
-        *load_checkpoint(folder / std::to_string(stop), experiment.hash(), second.crew().layout()));
+    second.restore(through_files(folder / std::to_string(stop), first));
     EXPECT_EQ(second.rounds_done(), stop);
     EXPECT_EQ(second.engine().traffic().participations, 2 * stop);
     while (second.rounds_done() < second.rounds()) {
@@ -115,6 +115,95 @@ TEST(Session, ARestoredSessionContinuesInTheSameBits) {
     EXPECT_EQ(second.engine().traffic().participations, 8);
     EXPECT_GE(second.seconds(), first.history().empty() ? 0.0 : first.history().back().seconds);
   }
+}
+
+// What clients remember may lie on the disk: nothing but the memory that it takes changes.
+TEST(Session, TheMemoryOfClientsMaySpillToTheDisk) {
+  for (const char* method : {"scaffold", "feddyn", "moon", "fedrn", "rhfl"}) {
+    std::vector<std::string> sets{"rounds=4", std::string("method.name=") + method};
+    if (method == std::string("fedrn")) {
+      sets.insert(sets.end(),
+                  {"method.warmup=1", "method.neighbours=2", "method.store_limit_mb=0"});
+    } else if (method == std::string("rhfl")) {
+      sets.insert(sets.end(),
+                  {"method.pretrain_epochs=1", "federation.fraction=1.0", "public.source=\"split\"",
+                   "public.size=20", "method.public_batch=12"});
+    }
+    const Experiment experiment = small(sets);
+    const std::vector<std::string> expected = undisturbed_hashes(experiment);
+    Runtime runtime = on_cpu();
+    runtime.client_memory_mb = 0;
+    Session session(experiment, methods(), runtime, nullptr);
+    session.play();
+    session.play();
+    std::size_t spilled = 0;
+    for (const auto& [client, memory] : session.engine().memories()) {
+      EXPECT_EQ(bytes_in_memory(memory), 0) << method;
+      for (const auto& [name, tensor] : memory.own.tensors) {
+        spilled += Spill::is_spilled(tensor) ? 1U : 0U;
+      }
+      spilled += memory.model.defined() && Spill::is_spilled(memory.model) ? 1U : 0U;
+    }
+    EXPECT_GT(spilled, 0U) << method;
+    const TestFolder folder;
+    Session resumed(experiment, methods(), runtime, nullptr);
+    resumed.restore(through_files(folder.path(), session));
+    for (Session* one : {&session, &resumed}) {
+      while (one->rounds_done() < one->rounds()) {
+        one->play();
+      }
+      EXPECT_EQ(hashes(one->history()), expected) << method;
+    }
+  }
+}
+
+// The temporary folder is gone for as long as this lives.
+class NoTemporaryFolder {
+ public:
+  NoTemporaryFolder() {
+    const char* before = std::getenv("TMPDIR");
+    before_ = before != nullptr ? std::optional<std::string>(before) : std::nullopt;
+    ::setenv("TMPDIR", "/there/is/no/such/folder", 1);
+  }
+  ~NoTemporaryFolder() {
+    if (before_) {
+      ::setenv("TMPDIR", before_->c_str(), 1);
+    } else {
+      ::unsetenv("TMPDIR");
+    }
+  }
+  NoTemporaryFolder(const NoTemporaryFolder&) = delete;
+  NoTemporaryFolder& operator=(const NoTemporaryFolder&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
+
+TEST(Session, NeedsATemporaryFolderOnlyToSpillAndARoundWithoutOneLeavesNoTrace) {
+  const Experiment experiment = small({"rounds=3", "method.name=scaffold"});
+  const std::vector<std::string> expected = undisturbed_hashes(experiment);
+  Runtime runtime = on_cpu();
+  std::optional<Session> spilling;
+  {
+    const NoTemporaryFolder gone;
+    Session roomy(experiment, methods(), runtime, nullptr);
+    roomy.play();
+    EXPECT_EQ(roomy.history().back().hash, expected.front());
+    runtime.client_memory_mb = 0;
+    spilling.emplace(experiment, methods(), runtime, nullptr);
+    try {
+      spilling->play();
+      FAIL() << "it stored models nowhere";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("cannot store a client's model in the temporary folder "
+                                          "($TMPDIR): "));
+    }
+    EXPECT_EQ(spilling->rounds_done(), 0);
+  }
+  while (spilling->rounds_done() < spilling->rounds()) {
+    spilling->play();
+  }
+  EXPECT_EQ(hashes(spilling->history()), expected);
 }
 
 TEST(Session, ACheckpointIsNotChangedByWhatIsPlayedAfterwards) {

@@ -187,6 +187,16 @@ inline std::vector<std::string> hashes(const History& history) {
   return result;
 }
 
+// The session's checkpoint, written into a folder and read again. A run has the history from its
+// log.
+inline Checkpoint through_files(const std::filesystem::path& folder, const Session& session) {
+  Checkpoint saved = session.checkpoint();
+  save_checkpoint(folder, saved);
+  Checkpoint loaded = *load_checkpoint(folder, saved.experiment_hash, session.crew().layout());
+  loaded.history = saved.history;
+  return loaded;
+}
+
 // The model hash after each round of an undisturbed run.
 inline std::vector<std::string> undisturbed_hashes(const Experiment& experiment) {
   Session session(experiment, methods(), on_cpu(), nullptr);

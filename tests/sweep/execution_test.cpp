@@ -89,6 +89,27 @@ TEST(SweepExecution, PlaysWhatIsMissingAndSkipsWhatIsThere) {
   EXPECT_DOUBLE_EQ(share_done(grid.directory() / "nowhere"), 0.0);
 }
 
+// Only the end of a log is read, however long its lines are.
+TEST(ShareDone, IsThatOfTheLastCompleteRound) {
+  const TestFolder folder;
+  const auto share = [&](const std::string& log) {
+    write_file_whole(folder / "events.jsonl", log);
+    return share_done(folder.path());
+  };
+  const std::string started = "{\"event\":\"started\",\"rounds\":8}\n";
+  EXPECT_EQ(share(""), 0.0);
+  EXPECT_EQ(share(started), 0.0);
+  std::string log = started;
+  for (int round = 1; round <= 6; ++round) {
+    log += fmt::format("{{\"event\":\"round\",\"round\":{},\"x\":\"{}\"}}\n", round,
+                       std::string(static_cast<std::size_t>(round) * 5000, 'x'));
+    EXPECT_EQ(share(log), round / 8.0);
+  }
+  const std::string labels = "{\"event\":\"labels\",\"x\":\"" + std::string(300'000, 'x') + "\"}\n";
+  EXPECT_EQ(share(log + labels), 6 / 8.0) << "the round is far from the end";
+  EXPECT_EQ(share(log + "{\"event\":\"round\",\"round\":7"), 6 / 8.0) << "it is not complete";
+}
+
 TEST(SweepExecution, KeepsTheWordsOfARunThatFailed) {
   const Grid grid;
   Sweep sweep = grid.sweep();

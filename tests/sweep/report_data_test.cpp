@@ -138,9 +138,7 @@ TEST(ReportData, ErrorsNameTheFolderOrTheFile) {
   const TestFolder folder;
   const std::string nowhere = (folder / "nowhere").string();
   EXPECT_EQ(error_text([&] { read({nowhere}); }),
-            nowhere +
-                " does not exist | give a folder that 'winnow run' or "
-                "'winnow sweep' has made");
+            nowhere + " does not exist | give a folder made by 'winnow run' or 'winnow sweep'");
   play(folder / "a");
   for (const char* name : {"findings.json", "partition.json", "summary.json"}) {
     const std::string kept = read_file(folder / "a" / name);

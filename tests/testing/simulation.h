@@ -28,9 +28,11 @@ struct SimulationParts {
                   const TrainOptions& train, const SimulationOptions& options,
                   const std::atomic<bool>* stop)
       : crew(data, net, {.lanes = options.lanes, .augment = options.augment}, stop),
-        members(data, std::move(clients), train, options.seed, 0, options.public_images, crew),
+        held(std::move(clients)),
+        members(data, held, train, options.seed, 0, options.public_images, crew),
         examiner(data, 0, train.eval_batch, crew, members) {}
   Crew crew;
+  std::vector<ClientData> held;
   Members members;
   LocalExaminer examiner;
 };

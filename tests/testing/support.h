@@ -19,6 +19,7 @@
 #include "winnow/data/data_set.h"
 #include "winnow/data/synthetic.h"
 #include "winnow/engine/threads.h"
+#include "winnow/federation/archive.h"
 #include "winnow/federation/client.h"
 #include "winnow/federation/fleet.h"
 #include "winnow/federation/message.h"
@@ -28,6 +29,22 @@
 #include "winnow/model/state.h"
 
 namespace winnow {
+
+// An archive as a checkpoint's file would give it back: columns are values and tensors by client.
+inline Archive out_of_a_file(const Archive& archive) {
+  Archive filed = archive;
+  filed.columns.clear();
+  for (const auto& [name, column] : archive.columns) {
+    column->each_change(nullptr, [&, &name = name, &column = column](std::int64_t client) {
+      if (const at::Tensor tensor = column->tensor(client); tensor.defined()) {
+        filed.take_entry(name, client, tensor);
+      } else {
+        filed.take_entry(name, client, column->value(client));
+      }
+    });
+  }
+  return filed;
+}
 
 // Every program that includes this file computes as a run does.
 class OneThreadPerOperation : public testing::Environment {

@@ -96,11 +96,14 @@ export interface Column {
   number?: boolean; // aligned right
 }
 
-// A table that scrolls inside its own frame where it is wider than the page.
+const kMostRows = 5000; // a browser is slow with more, and refuses a hundred thousand arguments
+
+// A table that scrolls inside its own frame where it is wider than the page. Of more rows than a
+// browser copes with it has the first, and a sentence that says so.
 export function table(caption: string, columns: Column[], rows: Child[][]): HTMLElement {
   const kind = (i: number) => (columns[i].number ? "number" : undefined);
   const head = columns.map((column, i) => h("th", { scope: "col", class: kind(i), title: column.hint }, column.title));
-  const body = rows.map((cells) =>
+  const body = rows.slice(0, kMostRows).map((cells) =>
     h(
       "tr",
       {},
@@ -120,8 +123,11 @@ export function table(caption: string, columns: Column[], rows: Child[][]): HTML
       h("tbody", {}, ...body),
     ),
   );
-  return sideways(scroll);
+  return body.length === rows.length ? sideways(scroll) : h("div", {}, sideways(scroll), shortened(rows.length));
 }
+
+const shortened = (rows: number): HTMLElement =>
+  h("p", { class: "note" }, `The first ${kMostRows} of ${rows} rows; the files of the run have all.`);
 
 // A shadow on each side where something is hidden, and a sentence that says so.
 function sideways(scroll: HTMLElement): HTMLElement {

@@ -278,3 +278,16 @@ test("30 runs of 1,000 rounds show their first chart within two seconds", async 
   assert.ok(taken < 2000, `took ${taken.toFixed(0)} ms`);
   await page.context().close();
 });
+
+test("many clients are drawn, and their tables say where they end", async () => {
+  const report = sample({ methods: ["fedavg"], columns: ["IID"], seeds: [1], clients: 150_000 });
+  const { page, complaints } = await open(browser, report);
+  for (const title of ["All clients as a table", "Partition as a table"]) {
+    await page.locator("summary", { hasText: title }).click();
+  }
+  const ends = page.locator(".note", { hasText: "The first 5000 of 150000 rows" });
+  await ends.nth(1).waitFor();
+  assert.equal(await ends.count(), 2);
+  assert.deepEqual(complaints, []);
+  await page.context().close();
+});

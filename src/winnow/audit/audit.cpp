@@ -221,7 +221,8 @@ class Measuring {
   std::vector<bool> distorted_;
 };
 
-// Models that are too weak to judge, and clients or folders that look like the test part of a set.
+// Models that are too weak to judge, verdicts without anyone to compare with, and clients or
+// folders that look like the test part of a set.
 // spec: audit 7
 std::vector<std::string> warnings_of(const World& world, const Audit& audit) {
   std::vector<std::string> warnings;
@@ -230,9 +231,14 @@ std::vector<std::string> warnings_of(const World& world, const Audit& audit) {
   if (found && *found < kTrustedRecall) {
     warnings.push_back(
         fmt::format("only {:.0f} % of the labels known to be wrong were found: the models have "
-                    "learnt too little to judge labels, and rates and verdicts are not to be "
+                    "learnt too little to judge labels, so the rates and verdicts cannot be "
                     "trusted; raise --rounds or train.epochs",
                     100.0 * *found));
+  }
+  if (world.clients.size() == 1) {
+    warnings.emplace_back(
+        "there is one owner only, and a verdict compares clients with each other: go by the share "
+        "of wrong labels and by the samples");
   }
   std::vector<std::string> tests;
   for (const std::string& name : world.data.client_names) {
@@ -247,7 +253,7 @@ std::vector<std::string> warnings_of(const World& world, const Audit& audit) {
   }
   if (!tests.empty()) {
     warnings.push_back(fmt::format(
-        "a test split seems to be among what is audited: {}. A test set that is repaired by a "
+        "the audited data seems to include a test split: {}. A test set that is corrected by a "
         "model's opinion measures that opinion; accept its rows of relabel.csv only by hand",
         join(tests, ", ")));
   }

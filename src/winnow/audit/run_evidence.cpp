@@ -35,10 +35,10 @@ std::string text_of(const Json& value) {
 }
 
 // Values by client, whichever form they have.
-using ByClient = std::map<std::string, std::string>;
+using ClientTexts = std::map<std::string, std::string>;
 
-ByClient by_client(const Json& values) {
-  ByClient column;
+ClientTexts by_client(const Json& values) {
+  ClientTexts column;
   if (values.is_object()) {
     for (const auto& [client, value] : values.items()) {
       column[client] = text_of(value);
@@ -47,7 +47,7 @@ ByClient by_client(const Json& values) {
   return column;
 }
 
-void add_scores(const Json& scores, std::vector<std::pair<std::string, ByClient>>& columns,
+void add_scores(const Json& scores, std::vector<std::pair<std::string, ClientTexts>>& columns,
                 std::vector<std::string>& notes) {
   if (!scores.is_object()) {
     return;
@@ -109,10 +109,10 @@ RunEvidence read_run_evidence(const std::filesystem::path& directory) {
   const Json partition = read_json_of_run(directory / "partition.json");
   RunEvidence evidence;
   evidence.method = summary.value("method", "");
-  std::vector<std::pair<std::string, ByClient>> columns;
+  std::vector<std::pair<std::string, ClientTexts>> columns;
   if (const auto flagged = findings.find("flagged");
       flagged != findings.end() && flagged->is_array()) {
-    ByClient column;
+    ClientTexts column;
     for (const Json& client : *flagged) {
       column[client.dump()] = "yes";
     }
@@ -120,7 +120,7 @@ RunEvidence read_run_evidence(const std::filesystem::path& directory) {
   }
   if (const auto levels = findings.find("noise_levels");
       levels != findings.end() && levels->is_object()) {
-    ByClient estimated;
+    ClientTexts estimated;
     for (const auto& [client, level] : levels->items()) {
       if (level.is_object() && level.contains("estimated")) {
         estimated[client] = text_of(level["estimated"]);

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "winnow/base/error.h"
 #include "winnow/base/json.h"
@@ -86,6 +87,12 @@ class OpenedFile {
 
   std::size_t size() const { return size_; }
 
+  void skip(std::size_t bytes) const {
+    if (::lseek(file_.number(), static_cast<off_t>(bytes), SEEK_CUR) < 0) {
+      refuse(path_, std::strerror(errno));
+    }
+  }
+
   // How many bytes were read; 0 at the end of the file.
   std::size_t read(char* target, std::size_t most) const {
     for (;;) {
@@ -118,14 +125,6 @@ int write_all(int descriptor, std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   return 0;
-}
-
-void sync_directory(const std::filesystem::path& directory) {
-  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor >= 0) {
-    ::fsync(descriptor);
-    ::close(descriptor);
-  }
 }
 
 }  // namespace
@@ -163,6 +162,22 @@ std::string read_first_line(const std::filesystem::path& path) {
     }
   }
   return line;
+}
+
+std::string read_end(const std::filesystem::path& path, std::size_t bytes) {
+  const OpenedFile file(path);
+  const std::size_t wanted = std::min(bytes, file.size());
+  std::string content(wanted, '\0');
+  file.skip(file.size() - wanted);
+  std::size_t present = 0;
+  while (present < wanted) {
+    const std::size_t got = file.read(content.data() + present, wanted - present);
+    if (got == 0) {
+      refuse(path, fmt::format("it ended after {} of {} bytes", present, wanted));
+    }
+    present += got;
+  }
+  return content;
 }
 
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
@@ -206,28 +221,60 @@ bool is_plain_name(std::string_view text) {
          std::ranges::none_of(text, [](unsigned char c) { return c < 32 || c == 127 || c == '/'; });
 }
 
+void sync_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path place = folder.empty() ? std::filesystem::path(".") : folder;
+  const Descriptor opened(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.number() >= 0) {
+    ::fsync(opened.number());
+  }
+}
+
+WholeFile::WholeFile(std::filesystem::path path)
+    : path_(std::move(path)), temporary_(temporary_beside(path_)) {
+  descriptor_ =
+      ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) {
+    fail(path_, "write", errno);
+  }
+}
+
+WholeFile::~WholeFile() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+    ::unlink(temporary_.c_str());
+  }
+}
+
+void WholeFile::give_up(int error) {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+    descriptor_ = -1;
+  }
+  ::unlink(temporary_.c_str());
+  fail(path_, "write", error);
+}
+
+void WholeFile::write(std::string_view piece) {
+  if (const int error = write_all(descriptor_, piece); error != 0) {
+    give_up(error);
+  }
+}
+
+void WholeFile::commit() {
+  if (::fsync(descriptor_) != 0) {
+    give_up(errno);
+  }
+  if (::close(std::exchange(descriptor_, -1)) != 0 ||
+      ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    give_up(errno);
+  }
+  sync_folder(path_.parent_path());
+}
+
 void write_file_whole(const std::filesystem::path& path, std::string_view content) {
-  const std::filesystem::path temporary = temporary_beside(path);
-  const int descriptor =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-  if (descriptor < 0) {
-    fail(path, "write", errno);
-  }
-  int error = write_all(descriptor, content);
-  if (error == 0 && ::fsync(descriptor) != 0) {
-    error = errno;
-  }
-  if (::close(descriptor) != 0 && error == 0) {
-    error = errno;
-  }
-  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    error = errno;
-  }
-  if (error != 0) {
-    ::unlink(temporary.c_str());
-    fail(path, "write", error);
-  }
-  sync_directory(path.parent_path().empty() ? std::filesystem::path(".") : path.parent_path());
+  WholeFile file(path);
+  file.write(content);
+  file.commit();
 }
 
 AppendingFile::AppendingFile(std::filesystem::path path, std::uintmax_t keep_bytes)

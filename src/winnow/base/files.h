@@ -15,10 +15,36 @@ std::string read_file(const std::filesystem::path& path, std::uintmax_t limit = 
 // The file up to its first end of line, without it; at most its first MiB. Throws as read_file().
 std::string read_first_line(const std::filesystem::path& path);
 
+// The last so many bytes of the file, or all where it has fewer. Throws as read_file().
+std::string read_end(const std::filesystem::path& path, std::size_t bytes);
+
 // Writes beside the target, flushes to the disk, then renames over it; a crash at any instant
 // leaves either the old file or the new one. A symbolic link at `path` is replaced, not followed.
 // Throws Error(kind run) (a full disk, say) and leaves nothing behind.
 void write_file_whole(const std::filesystem::path& path, std::string_view content);
+
+// The same for what is never all in memory: pieces are written one after the other, and the file
+// appears with commit(). Without it nothing is left behind.
+class WholeFile {
+ public:
+  explicit WholeFile(std::filesystem::path path);
+  ~WholeFile();
+  WholeFile(const WholeFile&) = delete;
+  WholeFile& operator=(const WholeFile&) = delete;
+
+  void write(std::string_view piece);
+  void commit();
+
+ private:
+  [[noreturn]] void give_up(int error);
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+};
+
+// Has the names of a folder's files on the disk.
+void sync_folder(const std::filesystem::path& folder);
 
 // Whether a file is called like those that write_file_whole() writes first: what a killed process
 // has left. Nothing else is ever cleaned away.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <unordered_map>
 
 #include "winnow/base/math.h"
 
@@ -229,7 +230,37 @@ std::vector<std::int64_t> Stream::permutation(std::int64_t n) {
   return order;
 }
 
+namespace {
+
+// The numbers 0..n-1 in a row, of which only those are kept that were moved.
+class SparseRow {
+ public:
+  std::int64_t at(std::int64_t place) const {
+    const auto moved = moved_.find(place);
+    return moved == moved_.end() ? place : moved->second;
+  }
+  void put(std::int64_t place, std::int64_t value) { moved_[place] = value; }
+
+ private:
+  std::unordered_map<std::int64_t, std::int64_t> moved_;
+};
+
+constexpr std::int64_t kFewOf = 16;
+
+}  // namespace
+
 std::vector<std::int64_t> Stream::sample(std::int64_t n, std::int64_t count) {
+  if (count < n / kFewOf) {  // the same swaps, without the numbers that nobody draws
+    SparseRow row;
+    std::vector<std::int64_t> drawn;
+    drawn.reserve(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto other = i + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(n - i)));
+      drawn.push_back(row.at(other));
+      row.put(other, row.at(i));
+    }
+    return drawn;
+  }
   std::vector<std::int64_t> pool(static_cast<std::size_t>(n));
   std::iota(pool.begin(), pool.end(), std::int64_t{0});
   for (std::int64_t i = 0; i < count; ++i) {

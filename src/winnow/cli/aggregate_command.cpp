@@ -124,10 +124,9 @@ void print_table(const std::vector<Json>& results) {
 void aggregate(const Flags& flags, const Registry& registry) {
   const std::vector<Aggregator> rules = make_rules(flags, registry);
   if (!flags.out.empty() && rules.size() != 1) {
-    throw Error(
-        ErrorKind::usage,
-        fmt::format("--out {}: expected one method, and there are {}", flags.out, rules.size()),
-        "give the command once for each method");
+    throw Error(ErrorKind::usage,
+                fmt::format("--out {}: expected one method, not {}", flags.out, rules.size()),
+                "run the command once for each method");
   }
   const ModelFiles uploads =
       read_model_files(flags.files, parse_samples(flags.samples, flags.files.size()), flags.start);
@@ -151,12 +150,13 @@ void aggregate(const Flags& flags, const Registry& registry) {
 void add_aggregate_command(CLI::App& app, Program& program) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
-      app.add_subcommand("aggregate", "combine model files as the server of a method would");
+      app.add_subcommand("aggregate", "combine model files as a method's server would");
   command->add_option("FILE", flags->files, "safetensors files of one model, one per client")
       ->required();
   command
-      ->add_option("-m,--method", flags->methods,
-                   "methods to apply, separated by commas; only those that need nothing but models")
+      ->add_option(
+          "-m,--method", flags->methods,
+          "methods to apply, separated by commas; only methods that need nothing but the models")
       ->type_name("NAMES")
       ->required();
   command->add_option("--set", flags->sets, "set a parameter, e.g. method.trim=0.1")
@@ -175,9 +175,11 @@ void add_aggregate_command(CLI::App& app, Program& program) {
       ->type_name("FILE");
   command->add_flag("--json", flags->json, "print as JSON");
   command->footer(
-      "The table has, for every method, the first value of the combined model (tensors are in the\n"
-      "order of their names), the distance of the nearest and of the farthest file, and what the\n"
-      "method says of the clients. #1 is the first file.\n"
+      "For every method, the table shows the first value of the combined model (with tensors "
+      "sorted\n"
+      "by name), the distances to the nearest and the farthest file, and what the method says "
+      "about\n"
+      "the clients. #1 is the first file.\n"
       "Example:  winnow aggregate a.safetensors b.safetensors c.safetensors --method "
       "fedavg,median");
   command->callback([flags, &program] { aggregate(*flags, program.registry); });

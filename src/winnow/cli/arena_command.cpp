@@ -21,10 +21,8 @@ void add_arena_command(CLI::App& app, Program& program) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
-      app.add_subcommand("arena", "rank methods over many settings: which one wins where");
-  command
-      ->add_option("SOURCE", flags->source,
-                   "directory of a sweep, sweep file or results file (.csv)")
+      app.add_subcommand("arena", "rank methods over many settings and show which wins where");
+  command->add_option("SOURCE", flags->source, "sweep directory, sweep file or results file (.csv)")
       ->required();
   command
       ->add_option(
@@ -38,10 +36,12 @@ void add_arena_command(CLI::App& app, Program& program) {
   command->add_flag("--json", flags->json, "the same as --format json");
   command->add_flag("--by-setting", flags->look.by_setting,
                     "print what every method gains or loses in every setting");
-  command->add_option("--svg", flags->svg, "also draw methods against settings into this file")
+  command
+      ->add_option("--svg", flags->svg,
+                   "also draw a picture of methods against settings into this file")
       ->type_name("FILE");
   command->footer(
-      "The sweep file needs an [arena] table; docs/arena.md has the rules of ranking.\n"
+      "The sweep file needs an [arena] table; docs/arena.md explains the ranking.\n"
       "Example:  winnow arena runs/arena-tiny --svg arena.svg");
   command->callback([flags, &program] {
     if (flags->json) {

@@ -18,7 +18,7 @@ namespace winnow {
 namespace {
 
 // The others only read files; starting LibTorch twice would be a waste.
-bool computes(const std::string& command) {
+bool computes(std::string_view command) {
   constexpr std::array<std::string_view, 13> kCommands{
       "run",   "resume", "verify", "sweep", "inspect", "deal", "aggregate",
       "bench", "audit",  "serve",  "join",  "swarm",   "chaos"};
@@ -38,6 +38,28 @@ Arithmetic recorded_arithmetic(const std::filesystem::path& directory, const std
 }
 
 }  // namespace
+
+void guess_arithmetic(const char* const* argv) {
+  constexpr std::string_view kOption = "--arithmetic";
+  std::string_view command;
+  std::string name;
+  for (const char* const* word = argv + 1; argv[0] != nullptr && *word != nullptr; ++word) {
+    const std::string_view text = *word;
+    if (text == kOption && word[1] != nullptr) {
+      name = *++word;
+    } else if (text.starts_with(kOption) && text.substr(kOption.size()).starts_with('=')) {
+      name = text.substr(kOption.size() + 1);
+    } else if (command.empty() && !text.starts_with('-')) {
+      command = text;
+    }
+  }
+  if (computes(command)) {
+    try {
+      adopt_arithmetic(name.empty() ? default_arithmetic() : parse_arithmetic(name), argv);
+    } catch (const Error&) {  // told once the program has started
+    }
+  }
+}
 
 void add_arithmetic_option(CLI::App& app, Program& program) {
   const auto add_to = [&program](CLI::App& command) {

@@ -8,6 +8,10 @@
 
 namespace winnow {
 
+// Adopts what the words on the command line ask for, as far as they can be read before the program
+// has started. Reports nothing: add_arithmetic_option's check does.
+void guess_arithmetic(const char* const* argv);
+
 // Adds the option to the program and to every command it has by now. Before a command that computes
 // runs, the program adopts what was asked for.
 void add_arithmetic_option(CLI::App& app, Program& program);

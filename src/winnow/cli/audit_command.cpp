@@ -182,7 +182,7 @@ void make_folder(const fs::path& folder) {
 void check_out(const AuditFlags& flags) {
   const fs::path out = flags.out;
   if (!flags.force && fs::exists(out / "audit.json")) {
-    throw Error(ErrorKind::run, fmt::format("{} holds an audit already", out.string()),
+    throw Error(ErrorKind::run, fmt::format("{} already holds an audit", out.string()),
                 "name another folder with --out, or replace it with --force");
   }
 }
@@ -267,45 +267,50 @@ void add_audit_command(CLI::App& app, Program& program) {
       app.add_subcommand("audit", "find wrong labels, bad images and noisy clients in data");
   command
       ->add_option("TARGET", flags->target,
-                   "experiment (TOML), data (a folder CLIENT/CLASS/* or CLASS/*, a CSV list with "
-                   "the columns path, label and client, or an .npz file), or a finished run, whose "
-                   "method's evidence is tabulated")
+                   "what to audit: an experiment (TOML); data (a folder CLIENT/CLASS/* or CLASS/*, "
+                   "a CSV list with the columns path, label and client, or an .npz file); or a "
+                   "finished run, which prints the evidence its method found")
       ->required();
-  command->add_option("-o,--out", flags->out, "folder for what is found")->capture_default_str();
+  command->add_option("-o,--out", flags->out, "folder for the results")->capture_default_str();
   command
-      ->add_option("--folds", flags->options.judge.folds,
-                   "federations, each trained without its part of the clients")
+      ->add_option(
+          "--folds", flags->options.judge.folds,
+          "number of models, each trained without one part of the clients, which it then judges")
       ->check(CLI::Range(2, 100))
       ->capture_default_str();
   command
       ->add_option("--repeat", flags->options.judge.repetitions,
-                   "repetitions with other folds, averaged")
+                   "number of repetitions with different folds, whose results are averaged")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  command->add_option("--method", flags->method, "method that trains (default: the experiment's)");
-  command->add_option("--rounds", flags->rounds, "rounds of each federation")
+  command->add_option("--method", flags->method,
+                      "method to train with (default: the experiment's)");
+  command->add_option("--rounds", flags->rounds, "rounds of training for each fold")
       ->check(CLI::Range(1, 1'000'000));
   CLI::Option* plant = command->add_option(
       "--plant", flags->options.plant,
-      "share of wrong labels, and of distorted images, planted in a copy to measure the audit "
-      "(default: 0.02, and 0 where the truth is known)");
+      "share of wrong labels, and of distorted images, planted in a copy of the data to measure "
+      "how many the audit finds (default: 0.02, or 0 if the truth is known)");
   plant->check(CLI::Range(0.0, 0.25));
   command
       ->add_option("--fail-on", flags->fail_on,
-                   "end with exit code 9 where this holds: 'label_noise > 5%'")
+                   "exit with code 9 if this condition holds, e.g. 'label_noise > 5%'")
       ->type_name("CONDITION")
       ->allow_extra_args(false);
-  command->add_option("--pictures", flags->pictures, "samples that the page shows, worst first")
+  command
+      ->add_option("--pictures", flags->pictures,
+                   "number of samples to show on the page, worst first")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
-  command->add_flag("--in-sample", flags->options.judge.in_sample,
-                    "compare with cleanlab's rule from models that saw the samples");
-  command->add_flag("--force", flags->force, "replace the audit that is in the folder");
+  command->add_flag(
+      "--in-sample", flags->options.judge.in_sample,
+      "also apply cleanlab's rule to models that were trained on the samples, for comparison");
+  command->add_flag("--force", flags->force, "replace an existing audit in the folder");
   command->add_flag("--json", flags->json, "print audit.json, or the evidence of a run");
   flags->runtime.add_to(*command);
   flags->overrides.add_to(*command);
   command->footer(
-      "Conditions are about label_noise, label_issues, input_noise, outliers, duplicates,\n"
+      "Conditions can use label_noise, label_issues, input_noise, outliers, duplicates,\n"
       "noisy_clients, hostile_clients and not_judged.\n"
       "Example:  winnow audit data/hospitals --set data.image_size=28 --fail-on 'label_noise > "
       "5%'");
@@ -322,7 +327,7 @@ void add_audit_command(CLI::App& app, Program& program) {
     try {
       audit_data(*flags, program);
     } catch (const Interrupted&) {
-      tell("stopped; an audit keeps nothing of what it has begun\n");
+      tell("stopped; nothing was saved, so the audit must start from the beginning\n");
       program.exit_code = kExitInterrupted;
     }
   });

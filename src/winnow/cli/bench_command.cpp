@@ -127,22 +127,26 @@ std::vector<Row> measure(const BenchFlags& flags) {
     show(flags, fmt::format("{}: winnow", job.name));
     const BenchResult ours = run_bench(job, flags.runtime.runtime, flags.seconds);
     show(flags, fmt::format("{}: peer", job.name));
-    rows.push_back({job, ours, run_peer(flags, job, ours)});
+    rows.push_back({job, ours,
+                    job.has_peer() ? run_peer(flags, job, ours)
+                                   : PeerResult{{}, job.name + " is not the peer's"}});
   }
   show(flags, "");
   return rows;
 }
 
 void print_list(bool json) {
-  std::vector<std::vector<std::string>> rows{
-      {"job", "model", "images", "batch", "clients", "samples", "cohort", "epochs", "lr"}};
+  std::vector<std::vector<std::string>> rows{{"job", "method", "model", "images", "batch",
+                                              "clients", "samples", "cohort", "epochs", "lr"}};
   Json list = Json::array();
   for (const BenchJob& job : bench_jobs()) {
-    rows.push_back({job.name, job.model, fmt::format("{}x{}x{}", job.channels, job.size, job.size),
+    rows.push_back({job.name, job.method, job.model,
+                    fmt::format("{}x{}x{}", job.channels, job.size, job.size),
                     fmt::format("{}", job.batch), fmt::format("{}", job.clients),
                     fmt::format("{}", job.samples_per_client), fmt::format("{}", job.cohort),
                     fmt::format("{}", job.epochs), fmt::format("{}", job.lr)});
     list.push_back({{"job", job.name},
+                    {"method", job.method},
                     {"model", job.model},
                     {"channels", job.channels},
                     {"size", job.size},
@@ -177,6 +181,11 @@ Json to_json(const Row& row) {
               {"steps_per_second", ours.steps_per_second()},
               {"samples_per_second", ours.samples_per_second()},
               {"peak_memory_mb", ours.peak_memory_mb},
+              {"images_mb", ours.images_mb},
+              {"overhead_ms", ours.overhead_ms},
+              {"server_cpu_ms", ours.server_cpu_ms},
+              {"checkpoint_seconds", ours.checkpoint_seconds},
+              {"checkpoint_cpu_seconds", ours.checkpoint_cpu_seconds},
               {"peak_gflops", ours.peak_gflops},
               {"peak_share", ours.peak_share}}},
             {"peer", row.peer.report}};
@@ -191,8 +200,9 @@ std::string megabytes(double value) {
 }
 
 void print_table(const std::vector<Row>& rows) {
-  std::vector<std::vector<std::string>> cells{
-      {"job", "steps/s", "peer steps/s", "ratio", "samples/s", "of peak", "memory", "peer memory"}};
+  std::vector<std::vector<std::string>> cells{{"job", "steps/s", "peer steps/s", "ratio",
+                                               "samples/s", "of peak", "memory", "images",
+                                               "peer memory", "beside", "checkpoint"}};
   for (const Row& row : rows) {
     const auto of_peer = [&](const char* key, const char* format) {
       return row.peer.report.is_null()
@@ -200,12 +210,15 @@ void print_table(const std::vector<Row>& rows) {
                  : fmt::format(fmt::runtime(format), row.peer.report.value(key, 0.0));
     };
     const Json ratio = row.ratio();
-    cells.push_back({row.job.name, fmt::format("{:.1f}", row.ours.steps_per_second()),
-                     of_peer("steps_per_second", "{:.1f}"),
-                     ratio.is_null() ? "-" : fmt::format("{:.2f}", ratio.get<double>()),
-                     fmt::format("{:.0f}", row.ours.samples_per_second()),
-                     fmt::format("{:.1f}%", 100.0 * row.ours.peak_share),
-                     megabytes(row.ours.peak_memory_mb), of_peer("peak_memory_mb", "{:.0f} MB")});
+    cells.push_back(
+        {row.job.name, fmt::format("{:.1f}", row.ours.steps_per_second()),
+         of_peer("steps_per_second", "{:.1f}"),
+         ratio.is_null() ? "-" : fmt::format("{:.2f}", ratio.get<double>()),
+         fmt::format("{:.0f}", row.ours.samples_per_second()),
+         fmt::format("{:.1f}%", 100.0 * row.ours.peak_share), megabytes(row.ours.peak_memory_mb),
+         megabytes(row.ours.images_mb), of_peer("peak_memory_mb", "{:.0f} MB"),
+         fmt::format("{:.2f} ms", row.ours.overhead_ms),
+         row.ours.ranks > 1 ? "-" : fmt::format("{:.3f} s", row.ours.checkpoint_seconds)});
   }
   fmt::print("{}", columns(cells, 200));
 }
@@ -285,7 +298,9 @@ void add_bench_command(CLI::App& app, Program& program) {
   flags->runtime.add_to(*command);
   command->footer(
       "ratio: steps per second over the peer's. of peak: useful arithmetic over that of plain\n"
-      "matrix products measured in the same run.\n"
+      "matrix products measured in the same run. images: of the memory. beside: what a round "
+      "takes\n"
+      "beside its clients, the median. checkpoint: the time of one after a round.\n"
       "Example:  winnow bench --job lenet5-b10 --job pfl --seconds 10");
   command->callback([flags, &program] { bench(*flags, program); });
 }

@@ -106,14 +106,22 @@ std::optional<Number> number_in(const std::string& text) {
 
 void RuntimeFlags::add_to(CLI::App& command) {
   command
-      .add_option(
-          "--lanes", runtime.lanes,
-          "trainers that work in parallel (default: one per core; on a GPU, found by measuring)")
+      .add_option("--lanes", runtime.lanes,
+                  "number of clients to train in parallel (default: one per core; on a GPU, chosen "
+                  "by measuring)")
       ->check(CLI::Range(1, 1024));
-  command.add_option("--precision", runtime.precision, "on a GPU: fp32, tf32, bf16 or auto (tf32)")
+  command
+      .add_option("--precision", runtime.precision,
+                  "arithmetic on a GPU: fp32, tf32, bf16 or auto (tf32)")
       ->type_name("NAME");
   command.add_option("--device", runtime.device, "cpu, cuda, cuda:N or auto")
       ->type_name("NAME")
+      ->capture_default_str();
+  command
+      .add_option("--client-memory", runtime.client_memory_mb,
+                  "what clients remember may take in memory; the rest lies in a temporary folder")
+      ->type_name("MB")
+      ->check(CLI::Range(0, 1 << 30))
       ->capture_default_str();
   command.add_flag("--wire", runtime.wire,
                    "encode every message as bytes and decode it again, as a network would");
@@ -122,7 +130,7 @@ void RuntimeFlags::add_to(CLI::App& command) {
 
 void RuntimeFlags::add_trust_to(CLI::App& command) {
   command.add_flag("--trust-model", runtime.trust_model,
-                   "execute the TorchScript file that the run's experiment names");
+                   "trust and execute the TorchScript file that the run's experiment names");
 }
 
 void OverrideFlags::add_to(CLI::App& command) {
@@ -243,7 +251,7 @@ int run_program(int argc, const char* const* argv, const Registry& registry, con
       return report_out_of_memory();
     }
     return report("internal error: " + first_line(error.what()),
-                  "this is a bug; please report it with the command you gave",
+                  "this is a bug; please report it with the command you ran",
                   exit_code(ErrorKind::internal));
   }
   return program.exit_code;

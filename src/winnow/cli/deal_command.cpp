@@ -15,13 +15,13 @@ void add_deal_command(CLI::App& app, Program& program) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
-      "deal", "write a simulated federation as the files of a real one, to be served and joined");
+      "deal", "turn a simulated federation into the files of a real one, to serve and to join");
   command->add_option("FILE", flags->file, "experiment file (TOML)")->required();
   command->add_option("-o,--out", flags->out, "folder for the files")->type_name("DIR")->required();
   command
-      ->add_option("--authority", flags->authority,
-                   "folder that winnow pki init has made: the server is to look there for revoked "
-                   "certificates")
+      ->add_option(
+          "--authority", flags->authority,
+          "folder made by 'winnow pki init', in which the server looks for revoked certificates")
       ->type_name("DIR");
   flags->overrides.add_to(*command);
   command->footer("Example:  winnow deal experiments/synthetic.toml --out federation");

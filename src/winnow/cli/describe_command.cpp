@@ -19,11 +19,11 @@ void print_wrapped(const std::string& text) {
 void print_place(const Json& json) {
   if (json.at("there").get<bool>()) {
     const auto place = json.at("place").get<std::string>();
-    fmt::print("it is there{}\n", place.empty() ? "" : ": " + place);
+    fmt::print("available{}\n", place.empty() ? "" : ": " + place);
     return;
   }
   const auto looked = json.at("looked").get<std::vector<std::string>>();
-  print_wrapped("it is not here" + (looked.empty() ? "" : "; looked for " + join(looked, ", ")));
+  print_wrapped("not available" + (looked.empty() ? "" : "; looked for " + join(looked, ", ")));
   print_wrapped(json.at("how_to_get").get<std::string>());
 }
 
@@ -128,7 +128,7 @@ void print_exchanges_markdown(const Json& json) {
   if (!json.at("letters").get<std::string>().empty()) {
     fmt::print("\n{}.\n", json.at("letters").get<std::string>());
   }
-  fmt::print("\nWhat leaves a client, and what that tells:\n\n{}\n", join(told, "\n"));
+  fmt::print("\nWhat a client sends, and what that reveals:\n\n{}\n", join(told, "\n"));
   fmt::print("\n**The server needs** {}.\n", json.at("server").get<std::string>());
 }
 
@@ -157,16 +157,19 @@ void add_describe_command(CLI::App& app, Program& program) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
       "describe",
-      "explain a method, model, data set, partition, noise, distortion or table of keys");
-  command->add_option("NAME", flags->names, "one or more of the names that 'winnow list' shows")
+      "explain a method, model, data set, partition, noise, distortion or experiment table");
+  command
+      ->add_option("NAME", flags->names,
+                   "names that 'winnow list' shows, or tables of an experiment file, such as train")
       ->required();
   command->add_flag("--json", flags->json, "print as JSON");
   command->add_flag("--markdown", flags->markdown,
-                    "print the parameter table of the docs; of several names each under its mark");
+                    "print the parameter tables in Markdown, as in the docs; with several names, a "
+                    "comment with the name comes before each");
   command->add_flag("--exchanges", flags->exchanges,
-                    "of a method: show its messages, and what each field reveals about a client");
+                    "for a method: show its messages, and what each field reveals about a client");
   command->footer(
-      "Messages are those of the method with its default parameters.\n"
+      "--exchanges shows the messages of the method with its default parameters.\n"
       "Example:  winnow describe fedprox");
   command->callback([flags, &program] {
     for (const std::string& name : flags->names) {

@@ -28,13 +28,13 @@ void add_engine_option(CLI::App& app, Program& program) {
     CLI::App* command = app.get_subcommand(name);
     command
         ->add_option("--engine", program.engine,
-                     "who runs the clients: local (this process) or mpi (the ranks that mpirun or "
-                     "srun has started)")
+                     "what runs the clients: local (this process) or mpi (the processes started by "
+                     "mpirun or srun)")
         ->type_name("NAME")
         ->expected(1);
     command
         ->add_option("--patience", program.patience,
-                     "with --engine mpi: seconds that a rank may be silent before the job ends")
+                     "with --engine mpi: end the job if a process is silent for this many seconds")
         ->type_name("SECONDS")
         ->check(above_zero())
         ->expected(1);

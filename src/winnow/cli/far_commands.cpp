@@ -14,11 +14,11 @@ struct FarCommand {
 };
 
 constexpr std::array<FarCommand, 5> kFar{
-    {{"pki", "make and check the certificates of a federation"},
-     {"serve", "serve a federation whose members have their own data"},
-     {"join", "take part in a federation with the data of this machine"},
-     {"swarm", "take part as many members in one process"},
-     {"chaos", "play 25 faults on small federations and see that each ends as it must"}}};
+    {{"pki", "create and check the certificates of a federation"},
+     {"serve", "run the server of a federation whose members have their own data"},
+     {"join", "take part in a federation with data on this machine"},
+     {"swarm", "take part as many members at once, in one process"},
+     {"chaos", "cause 25 faults in small federations and check that each ends as it should"}}};
 
 }  // namespace
 

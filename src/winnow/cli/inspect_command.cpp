@@ -105,7 +105,7 @@ void add_inspect_command(CLI::App& app, Program& program) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "show what clients will hold: partition and noise, without training");
+      "inspect", "show which samples clients get and what noise they have, without training");
   command->add_option("FILE", flags->file, "experiment file (TOML)")->required();
   command
       ->add_option("-o,--out", flags->out, "folder for pictures: partition.svg and distortions.png")

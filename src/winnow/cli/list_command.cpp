@@ -141,7 +141,7 @@ void print_data_sets(const Json& list, int width) {
   for (const Json& set : list) {
     const bool there = set.at("there").get<bool>();
     const auto place = set.at("place").get<std::string>();
-    const std::string mark = there ? green("there", colour) : dim("not here", colour);
+    const std::string mark = there ? green("available", colour) : dim("not available", colour);
     fmt::print("{}  {}{}\n", bold(set.at("name").get<std::string>(), colour), mark,
                place.empty() ? "" : "  " + place);
     std::vector<std::vector<std::string>> rows{{"  what", set.at("summary").get<std::string>()}};

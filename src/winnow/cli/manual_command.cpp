@@ -24,8 +24,8 @@ const Pairs& exit_codes() {
       {"3", "the experiment file or a value in it is wrong"},
       {"4", "a data file is missing, damaged or of the wrong shape"},
       {"5",
-       "a run directory or a running experiment failed (also a full disk, too little memory, or a "
-       "rank that is silent or computes otherwise)"},
+       "a run directory or a running experiment failed (also a full disk, too little memory, or an "
+       "MPI rank that is silent or computes differently)"},
       {"6", "another process sent something that does not fit"},
       {"7", "verify found a difference"},
       {"8", "some run of a sweep failed"},
@@ -38,11 +38,10 @@ const Pairs& exit_codes() {
 const Pairs& variables() {
   static const Pairs all{
       {"WINNOW_DATA",
-       "Folder in which data sets and relative paths of experiments are looked for "
-       "first."},
-      {"WINNOW_ARITHMETIC", "What --arithmetic is when it is not given."},
+       "Folder that is searched first for data sets and for relative paths in experiments."},
+      {"WINNOW_ARITHMETIC", "The default of --arithmetic."},
       {"HOME", "Data sets are also looked for in ~/.cache/winnow."},
-      {"NO_COLOR", "If set and not empty, nothing is coloured."}};
+      {"NO_COLOR", "If set and not empty, output has no colours."}};
   return all;
 }
 
@@ -52,11 +51,11 @@ const Pairs& files() {
       {kEventsFile, "The log: an event in JSON on every line."},
       {kMetricsFile, "What was measured after each round."},
       {kFindingsFile, "What the method found, compared with the truth."},
-      {kPartitionFile, "Who holds how many samples of which class."},
+      {kPartitionFile, "How many samples of each class every client holds."},
       {kLedgerFile, "Every corruption that was injected."},
-      {"checkpoint/", "The last saved round, from which resume goes on."},
+      {"checkpoint/", "The last saved round, from which resume continues."},
       {"model.safetensors, model.pt", "The trained model, the second as TorchScript."},
-      {kSummaryFile, "The result; where it is, the run is complete."}};
+      {kSummaryFile, "The result; a run is complete once it exists."}};
   return all;
 }
 
@@ -147,10 +146,12 @@ std::string manual_page(const std::vector<CommandText>& texts) {
     }
   }
   page +=
-      ".SH DESCRIPTION\nWinnow simulates a federation on one machine, injects noise into its "
-      "clients' data, records every corruption in a ledger, and compares methods under the same "
-      "seed, bit for bit. An experiment is a file in TOML; a run of it fills a run directory.\n"
-      ".SH OPTIONS\nEvery command takes these, but for \\-\\-version:\n";
+      ".SH DESCRIPTION\n"
+      "Winnow simulates a federation on one machine, injects noise into its clients' data, records "
+      "every corruption in a ledger, and compares methods under the same seed, bit for bit. An "
+      "experiment is a file in TOML; a run of it fills a run directory.\n"
+      ".SH OPTIONS\n"
+      "All commands take these, except \\-\\-version:\n";
   for (const OptionText& option : program.options) {
     page += option_entry(option);
   }
@@ -181,7 +182,7 @@ std::string manual_page(const std::vector<CommandText>& texts) {
 }  // namespace
 
 void add_manual_command(CLI::App& app, Program& program) {
-  CLI::App* command = app.add_subcommand("manual", "print the manual page in the format of man");
+  CLI::App* command = app.add_subcommand("manual", "print the manual page in man format");
   command->footer("Example:  winnow manual | man -l -");
   command->callback(
       [&app, &program] { fmt::print("{}", manual_page(command_texts(app, program.registry))); });

@@ -57,7 +57,7 @@ void add_report_command(CLI::App& app, Program& program) {
                    "also write every picture as an SVG file and the curves as CSV into this folder")
       ->type_name("DIR");
   command->add_flag("--images", flags->images,
-                    "load the data again and show images of flagged and of other clients");
+                    "load the data again and show images of flagged clients and of others");
   command->add_flag("--json", flags->json, "print the page's data as JSON instead");
   command->footer("Example:  winnow report runs/quickstart -o report.html --svg pictures");
   command->callback([flags, &program] {

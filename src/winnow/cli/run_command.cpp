@@ -74,12 +74,11 @@ void add_run_command(CLI::App& app, Program& program) {
   command->add_option("-o,--out", flags->out, "run directory (default: runs/NAME)")
       ->type_name("DIR");
   command
-      ->add_option(
-          "--absences", flags->absences,
-          "events.jsonl of another run: the clients that did not answer there do not answer "
-          "here (the same as --set federation.absences=FILE)")
+      ->add_option("--absences", flags->absences,
+                   "events.jsonl of another run: clients that did not answer there do not answer "
+                   "here either (the same as --set federation.absences=FILE)")
       ->type_name("FILE");
-  command->add_flag("--force", flags->force, "replace the run that is in the run directory");
+  command->add_flag("--force", flags->force, "replace an existing run in the run directory");
   command->add_flag("--json", flags->json, "print the summary as JSON");
   flags->runtime.add_to(*command);
   flags->overrides.add_to(*command);

@@ -103,9 +103,9 @@ void report_sweep(const SweepExecution& execution, const std::vector<PlannedRun>
                   const fs::path& directory, bool json) {
   tell_failures(execution.failures());
   if (execution.stopped()) {
-    tell("stopped; continue with the same command\n");
+    tell("stopped; run the same command again to continue\n");
   } else if (execution.late()) {
-    tell("the deadline has passed; continue with the same command\n");
+    tell("the deadline has passed; run the same command again to continue\n");
   }
   if (json) {
     Json list = Json::array();
@@ -200,7 +200,7 @@ void sweep(const SweepFlags& flags, Program& program) {
   std::error_code failed;
   fs::create_directories(directory, failed);
   const DirectoryLock lock(directory,
-                           fmt::format("another sweep is at work in {}", directory.string()));
+                           fmt::format("another sweep is running in {}", directory.string()));
   fs::create_directories(directory / "experiments", failed);
   fs::create_directories(directory / "logs", failed);
   write_sweep_index(directory, sweep);
@@ -233,24 +233,24 @@ void add_sweep_command(CLI::App& app, Program& program) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command
-      ->add_option(
-          "--only", flags->only,
-          "only runs whose names contain this text, or begin with it: ^TEXT; given several "
-          "times, all of the texts")
+      ->add_option("--only", flags->only,
+                   "only runs whose names contain this text, or begin with it if written ^TEXT; if "
+                   "given several times, all of the texts must match")
       ->allow_extra_args(false);
   command
       ->add_option("--order", flags->order,
-                   "file: as in the file; seed: one seed of every cell before the next seed")
+                   "order of the runs: as in the file (file), or one seed of every cell before the "
+                   "next seed (seed)")
       ->check(CLI::IsMember({"file", "seed"}))
       ->capture_default_str();
   command
       ->add_option("--scale", flags->scale,
-                   "smoke: try every row and column in a small form on generated data, in seconds")
+                   "smoke: try every row and column in seconds, as small runs on generated data")
       ->check(CLI::IsMember({"full", "smoke"}))
       ->capture_default_str();
   command
       ->add_option("--deadline", flags->deadline,
-                   "stop after this many seconds; give the same command again to continue")
+                   "stop after this many seconds; run the same command again to continue")
       ->check(above_zero());
   command
       ->add_option("--done", flags->done,
@@ -259,14 +259,16 @@ void add_sweep_command(CLI::App& app, Program& program) {
   command->add_flag(
       "--slim", flags->slim,
       "keep the log and the results of finished runs, but not their models and ledgers");
-  command->add_flag("--force", flags->force, "replace runs that were made from another experiment");
+  command->add_flag("--force", flags->force,
+                    "replace runs that were made from a different experiment");
   command->add_flag("--dry-run", flags->dry_run,
-                    "print what would be done with each run, and do nothing");
+                    "print what would be done with each run, without doing it");
   command->add_flag("--json", flags->json, "print the list of runs as JSON");
   flags->runtime.add_to(*command);
   flags->overrides.add_to(*command);
   command->footer(
-      "Finished runs are skipped, stopped and failed ones continue: give the same command again.\n"
+      "To continue a sweep, run the same command again: finished runs are skipped, others "
+      "continue.\n"
       "Example:  winnow sweep experiments/quickstart.toml --jobs 2 && winnow table "
       "runs/quickstart");
   command->callback([flags, &program] { sweep(*flags, program); });

@@ -60,7 +60,7 @@ std::string runs_text(const std::vector<std::string>& directories) {
     if (!is_sweep(directory)) {
       throw Error(ErrorKind::usage,
                   fmt::format("--format {}: {} is not a sweep", kRunsFormat, directory),
-                  "give folders that 'winnow sweep' has made");
+                  "give folders made by 'winnow sweep'");
     }
     for (const RunPlace& run : read_sweep_index(directory).runs) {
       Json summary = read_summary(run.directory);
@@ -76,8 +76,8 @@ std::string runs_text(const std::vector<std::string>& directories) {
 // With --paper the metrics of the published figures become columns, asked for or not.
 void show_published(const std::vector<std::string>& papers, TableOptions& options) {
   if (papers.empty()) {
-    throw Error(ErrorKind::usage, "--paper: no sweep given here carries published figures",
-                "add a [paper] table to the sweep file and give the sweep command again");
+    throw Error(ErrorKind::usage, "--paper: none of these sweeps has published figures",
+                "add a [paper] table to the sweep file and run the sweep command again");
   }
   options.paper_metrics = papers;
   std::vector<std::string> metrics = papers;
@@ -127,22 +127,24 @@ void add_table_command(CLI::App& app, Program& program) {
   CLI::App* command = app.add_subcommand("table", "compare runs and sweeps in one table");
   command->add_option("DIR", flags->directories, "run or sweep directories")->required();
   command
-      ->add_option("-m,--metric", flags->metrics,
-                   "one or more of " + join(table_metrics(), ", ") +
-                       ", separated by commas; cost@80: participations until 80% was reached")
+      ->add_option(
+          "-m,--metric", flags->metrics,
+          "one or more of " + join(table_metrics(), ", ") +
+              ", separated by commas; cost@80: participations until 80% accuracy was reached")
       ->type_name("NAMES")
       ->capture_default_str();
   command
       ->add_option("-f,--format", flags->format,
-                   "text, markdown, csv, latex or json; runs: a results file, a line for each "
+                   "text, markdown, csv, latex or json; runs: a results file with a line for each "
                    "finished run")
       ->type_name("NAME")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "the same as --format json");
-  command->add_flag("--paper", flags->paper,
-                    "show the published figures of the sweep file and how far ours are from them");
+  command->add_flag(
+      "--paper", flags->paper,
+      "also show the published figures in the sweep file and how far ours are from them");
   command->add_flag("--by-cell", flags->by_cell,
-                    "print a line for each row and column; with --paper only the paper's metrics");
+                    "print a line for each row and column; with --paper, only the paper's metrics");
   command
       ->add_option(
           "--results", flags->results,

@@ -39,7 +39,7 @@ void add_verify_command(CLI::App& app, Program& program) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
-      app.add_subcommand("verify", "execute a run again and compare the model hash of every round");
+      app.add_subcommand("verify", "repeat a run and compare the model hash of every round");
   command->add_option("DIR", flags->directory, "run directory")->required();
   command->add_option("--rounds", flags->rounds, "compare only the first N rounds")
       ->check(at_least(1));

@@ -45,7 +45,7 @@ void add_watch_command(CLI::App& app, Program& program) {
   CLI::App* command = app.add_subcommand(
       "watch", "serve the report page on this machine, updated while runs are in progress");
   command->add_option("DIR", flags->directories, "run or sweep directories")->required();
-  command->add_option("-p,--port", flags->port, "port on 127.0.0.1; 0: any free one")
+  command->add_option("-p,--port", flags->port, "port on 127.0.0.1; 0: any free port")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   command->footer("Example:  winnow watch runs/quickstart");

@@ -327,36 +327,39 @@ std::vector<fs::path> data_folders() {
 Params declare(DataOptions& options) {
   Params params;
   params.add("name", options.name, "name of the data set, one of `winnow list datasets`");
-  params.add("path", options.path, "folder or file of the data set; empty: the usual places");
+  params.add("path", options.path,
+             "folder or file of the data set; empty: look in the usual places");
   params.add("list_test", options.list_test,
              "list of test images, if data.path is a list; empty: the list is split 80/20");
-  params.add("class_names", options.class_names,
-             "lists and arrays of your own: the classes in order (empty: lists that name classes "
-             "have them sorted by name)");
+  params.add(
+      "class_names", options.class_names,
+      "your own lists and arrays: class names in order; empty: the names that a list uses, sorted");
   params
       .add("layout", options.layout,
-           "arrays: whether channels come last (nhwc) or first (nchw); auto: by the shape")
+           "arrays: whether channels come last (nhwc) or first (nchw); auto: decided by the shape")
       .choices({"auto", "nhwc", "nchw"});
   params
       .add("float_range", options.float_range,
-           "arrays: the range of images that are floats; auto: by their largest value")
+           "arrays: value range of images stored as floats; auto: decided by the largest value")
       .choices({"auto", "0..1", "0..255"});
   params.add("given_labels", options.given_labels,
-             "file (.npy, .csv or .txt) of the labels that clients see instead of the true ones");
+             "file (.npy, .csv or .txt) with the labels that clients see instead of the true ones");
   params.add("relabel", options.relabel,
-             "relabel.csv of `winnow audit`: labels that clients see anew where it says accept");
+             "relabel.csv written by `winnow audit`: clients see its new labels in the rows marked "
+             "as accepted");
   params
       .add("test_from", options.test_from,
-           "clients: the test samples are those of data.test_path or of the archive (own), a share "
-           "of each client, or clients that are held out; auto: own, else share")
+           "clients: where test samples come from: data.test_path or the archive (own), a share of "
+           "each client's samples (share), or clients that are held out (clients); auto: own if "
+           "there are any, otherwise share")
       .choices({"auto", "own", "share", "clients", "none"});
   params
       .add("test_share", options.test_share,
-           "clients: share of each client's samples, or of the clients, to test on")
+           "clients: share of each client's samples, or of the clients, that is used for testing")
       .above(0)
       .range(0, 0.9);
   params.add("test_path", options.test_path,
-             "clients: folder CLASS/* or list of images to test on; empty: none");
+             "clients: folder CLASS/* or list of test images; empty: none");
   params
       .add("image_size", options.image_size,
            "width and height that image files are resized to; 0: the data set's own")
@@ -383,8 +386,9 @@ Params declare(DataOptions& options) {
       .choices({"auto", "on", "off"});
   params
       .add("crop", options.crop,
-           "side of the random crop, taken inside the image; images that are not augmented are "
-           "scaled to it (0: the image's own, out of the image padded by 4 pixels)")
+           "side of the random crop, which is taken inside the image; images that are not "
+           "augmented are scaled to it; 0: crops are as large as the image and taken from the "
+           "image padded by 4 pixels")
       .range(0, 4096)
       .source("FedCorr takes 224 of 256 on Clothing1M");
   params.add("samples", options.samples, "synthetic: number of training samples")
@@ -607,7 +611,7 @@ ServerSet load_server_set(const DataOptions& options, const DataSets& known) {
   if (info.layout != DataLayout::server) {
     throw Error(ErrorKind::experiment,
                 fmt::format("data.name = \"{}\": a server has data.name = \"server\"", info.name),
-                "winnow deal makes such a file of an experiment");
+                "'winnow deal' makes such a file from an experiment");
   }
   const DataPlace place = locate(info, options);
   if (!place.there) {

@@ -24,8 +24,8 @@ DataSetInfo mnist() {
   return {.name = "mnist",
           .summary = "handwritten digits, 60,000 + 10,000 grey 28x28, 10 classes",
           .how_to_get =
-              "put the four files train-images-idx3-ubyte.gz ... into data/mnist, or name "
-              "their folder with data.path",
+              "put the four files train-images-idx3-ubyte.gz ... into data/mnist, or set data.path "
+              "to their folder",
           .layout = DataLayout::idx,
           .usual = {"mnist", "MNIST/raw"},
           .markers = idx_image_names("train"),
@@ -95,7 +95,7 @@ DataSetInfo pathmnist() {
 DataSetInfo medmnist() {
   return {.name = "medmnist",
           .summary = "any MedMNIST file with one label per image; its validation part is not used",
-          .how_to_get = "name the .npz file from https://medmnist.com with data.path",
+          .how_to_get = "set data.path to an .npz file from https://medmnist.com",
           .layout = DataLayout::npz};
 }
 
@@ -129,7 +129,7 @@ DataSetInfo clothing1m() {
       .summary = "clothing from web shops, a million noisy labels, 14 classes; labels as given",
       .how_to_get =
           "ask its authors (https://github.com/Cysu/noisy_label) and unpack it into "
-          "data/clothing1m, or name two list files with data.path and data.list_test",
+          "data/clothing1m, or set data.path and data.list_test to list files",
       .layout = DataLayout::clothing1m,
       .usual = {"clothing1m", "Clothing1M"},
       .markers = {"noisy_label_kv.txt", "annotations/noisy_label_kv.txt"},
@@ -146,7 +146,7 @@ DataSetInfo webvision() {
           .summary = "mini-WebVision: the first 50 classes of the Google part; labels as given",
           .how_to_get =
               "unpack WebVision 1.0 (https://data.vision.ee.ethz.ch/cvl/webvision) into "
-              "data/webvision, or name two list files with data.path and data.list_test",
+              "data/webvision, or set data.path and data.list_test to list files",
           .layout = DataLayout::webvision,
           .usual = {"webvision"},
           .markers = {"info/train_filelist_google.txt"},
@@ -160,8 +160,8 @@ DataSetInfo image_folder() {
   return {.name = "image-folder",
           .summary = "your own PNG and JPEG images, one folder per class",
           .how_to_get =
-              "name the folder with data.path: train/CLASS/* and test/CLASS/*, or CLASS/* "
-              "to be split 80/20",
+              "set data.path to the folder: train/CLASS/* and test/CLASS/*, or CLASS/*, which is "
+              "split 80/20",
           .layout = DataLayout::image_folder,
           .image_size = 64,
           .unchecked = true};
@@ -173,45 +173,44 @@ DataSetInfo image_list() {
               "your own images, named in a text file with lines 'path label', or in a CSV "
               "file with a header",
           .how_to_get =
-              "name the list with data.path and the test list with data.list_test (without "
-              "one, the list is split 80/20)",
+              "set data.path to the list and data.list_test to the test list (without one, the "
+              "list is split 80/20)",
           .layout = DataLayout::image_list,
           .image_size = 64,
           .unchecked = true};
 }
 
 DataSetInfo npz() {
-  return {
-      .name = "npz",
-      .summary = "your own arrays, saved with numpy.savez, savez_compressed or save",
-      .how_to_get =
-          "name the .npz file, or a folder of .npy files, with data.path; it holds train_images "
-          "and test_images, uint8 or floats, [n, height, width] or with 1 or 3 channels behind "
-          "or before height and width, and train_labels and test_labels, whole numbers from 0",
-      .layout = DataLayout::npz,
-      .markers = {"train_images.npy"},
-      .unchecked = true};
+  return {.name = "npz",
+          .summary = "your own arrays, saved with numpy.savez, savez_compressed or save",
+          .how_to_get =
+              "set data.path to the .npz file, or to a folder of .npy files; it holds train_images "
+              "and test_images, uint8 or floats, [n, height, width] or with 1 or 3 channels after "
+              "or before height and width, and train_labels and test_labels, whole numbers from 0",
+          .layout = DataLayout::npz,
+          .markers = {"train_images.npy"},
+          .unchecked = true};
 }
 
 DataSetInfo clients() {
-  return {
-      .name = "clients",
-      .summary = "your own images, already split among clients",
-      .how_to_get =
-          "name with data.path a folder CLIENT/CLASS/*, a CSV list with the columns path, label "
-          "and client, or an .npz file with images, labels and clients (and names)",
-      .layout = DataLayout::clients,
-      .image_size = 64,
-      .unchecked = true};
+  return {.name = "clients",
+          .summary = "your own images, already split among clients",
+          .how_to_get =
+              "set data.path to a folder CLIENT/CLASS/*, a CSV list with the columns path, label "
+              "and client, or an .npz file with images, labels and clients (and names)",
+          .layout = DataLayout::clients,
+          .image_size = 64,
+          .unchecked = true};
 }
 
 DataSetInfo server() {
   return {
       .name = "server",
-      .summary = "what the server of a real federation measures with; for winnow serve",
+      .summary =
+          "the samples on which the server of a real federation measures models; for winnow serve",
       .how_to_get =
-          "winnow deal makes one of an experiment; or name with data.path an .npz file that holds "
-          "test_images and test_labels and, if there are, validation_images, validation_labels, "
+          "'winnow deal' makes one from an experiment; or set data.path to an .npz file that holds "
+          "test_images and test_labels and, if needed, validation_images, validation_labels, "
           "public_images and class_names",
       .layout = DataLayout::server,
       .unchecked = true};

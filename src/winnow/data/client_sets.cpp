@@ -118,7 +118,7 @@ Division hold_out_clients(const Held& held, const ClientSetOptions& options,
   if (out >= std::ssize(held.clients)) {
     reject_clients(fmt::format("{}: {} client, too few to hold any out for testing", where,
                                held.clients.size()),
-                   "set data.test_from = \"share\", or name checked images with data.test_path");
+                   "set data.test_from = \"share\", or set data.test_path to checked images");
   }
   std::vector<bool> tests(held.clients.size(), false);
   for (const std::int64_t client :
@@ -158,7 +158,7 @@ Division take_shares(Held held, const ClientSetOptions& options, const std::stri
   if (division.test.empty()) {
     reject_clients(fmt::format("{}: no client has enough samples to test on {} of them", where,
                                options.test_share),
-                   "raise data.test_share, or name checked images with data.test_path");
+                   "raise data.test_share, or set data.test_path to checked images");
   }
   return division;
 }
@@ -286,7 +286,7 @@ std::string name_of(const ImageEntry& entry, const fs::path& base) {
 void check_own(const ClientSetOptions& options, bool there, const std::string& where) {
   if (options.test_from == "own" && !there) {
     reject_clients(fmt::format("{}: data.test_from = \"own\", but there is no test part", where),
-                   "name a folder CLASS/* or a list with data.test_path; an .npz file holds "
+                   "set data.test_path to a folder CLASS/* or a list; an .npz file needs "
                    "test_images and test_labels");
   }
 }

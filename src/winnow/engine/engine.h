@@ -24,10 +24,11 @@ struct Workforce {
   std::int64_t bytes_received = 0;  // by the process that leads, from the others
 };
 
-// A file with what clients of another process remember.
+// A file of a checkpoint with what clients remember.
 struct MemoryPart {
-  std::string file;  // its name in the folder
-  std::string hash;  // SHA-256 of its bytes
+  std::string file;          // its name in the folder
+  std::string hash;          // of what is in it
+  std::uintmax_t bytes = 0;  // how much of it counts; what follows is of a process that died
 };
 
 // Thrown where too few clients have answered for a round to count; not an error. The round is taken
@@ -66,8 +67,11 @@ class Engine : public Fleet {
 
   // Committed memory of the clients that this process holds, for a checkpoint.
   virtual std::map<std::int64_t, ClientMemory> memories() const = 0;
-  // Has every other process write what it holds into a file of the folder, for the checkpoint of
-  // that round; one that holds nothing writes none.
+  // Of those, who changed since the last call, ascending, and what one of them remembers.
+  virtual std::vector<std::int64_t> take_changed() { return {}; }
+  virtual ClientMemory memory(std::int64_t /*client*/) const { return {}; }
+  // Has every other process write what changed there into files of the folder, for the checkpoint
+  // of that round, and returns all files that hold what their clients remember.
   virtual std::vector<MemoryPart> save_parts(const std::filesystem::path& folder,
                                              std::int64_t round) = 0;
   // Replaces memory by what a checkpoint holds of all clients, which may be forged: throws

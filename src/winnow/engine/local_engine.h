@@ -25,6 +25,7 @@ class LocalEngine : public Engine {
 
   std::int64_t size() const override { return members_.size(); }
   std::int64_t samples(std::int64_t client) const override { return members_.samples(client); }
+  ClientList with_samples() const override { return members_.with_samples(); }
   // Nobody in this process is ever absent.
   std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override;
   const Traffic& traffic() const override { return traffic_; }
@@ -39,6 +40,8 @@ class LocalEngine : public Engine {
     return hashes_of(members_.own_models());
   }
   std::map<std::int64_t, ClientMemory> memories() const override { return members_.memories(); }
+  std::vector<std::int64_t> take_changed() override { return members_.take_changed(); }
+  ClientMemory memory(std::int64_t client) const override { return members_.committed(client); }
   std::vector<MemoryPart> save_parts(const std::filesystem::path& /*folder*/,
                                      std::int64_t /*round*/) override {
     return {};

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "winnow/base/error.h"
 
 namespace winnow {
@@ -39,10 +41,17 @@ void check_model(const at::Tensor& flat, const LayoutPtr& layout) {
 
 }  // namespace
 
-Members::Members(const DataSet& data, std::vector<ClientData> clients, const TrainOptions& train,
-                 std::uint64_t seed, std::int64_t resize, const at::Tensor& public_images,
-                 Crew& crew)
-    : train_(train), seed_(seed), crew_(crew), clients_(std::move(clients)) {
+Members::Members(const DataSet& data, const std::vector<ClientData>& clients,
+                 const TrainOptions& train, std::uint64_t seed, std::int64_t resize,
+                 const at::Tensor& public_images, Crew& crew)
+    : train_(train), seed_(seed), crew_(crew), clients_(clients) {
+  std::vector<std::int64_t> holding;
+  for (std::int64_t client = 0; client < size(); ++client) {
+    if (samples(client) > 0) {
+      holding.push_back(client);
+    }
+  }
+  with_samples_ = std::move(holding);
   if (public_images.defined()) {
     public_feed_.emplace(public_images, data.normalisation, resize, crew.device(), data.crop);
   }
@@ -87,28 +96,52 @@ Members::Answer Members::answer(std::int64_t client, ClientMemory memory, const 
 }
 
 void Members::keep(std::int64_t client, ClientMemory memory) {
-  // An emptied memory is a change too.
-  if (!memory.empty() || memory_of(client) != nullptr) {
-    pending_[client] = std::move(memory);
+  const ClientMemory* before = memory_of(client);
+  if (memory.empty() && before == nullptr) {  // an emptied memory is a change too
+    return;
   }
+  // Here and not in commit(), which must not fail: the disk may be full.
+  std::int64_t in_memory = in_memory_ - (before != nullptr ? bytes_in_memory(*before) : 0);
+  keep_within(memory, spill_, in_memory);
+  in_memory_ = in_memory;
+  pending_[client] = std::move(memory);
 }
 
 std::vector<std::int64_t> Members::commit() {
   std::vector<std::int64_t> changed;
   for (auto& [client, memory] : pending_) {
     changed.push_back(client);
+    changed_.insert(client);
     traces_.erase(client);
     if (!memory.trace.empty()) {
       traces_[client] = memory.trace;
     }
-    if (memory.empty()) {
-      memories_.erase(client);
-    } else {
+    memories_.erase(client);
+    if (!memory.empty()) {
       memories_[client] = std::move(memory);
     }
   }
   pending_.clear();
   return changed;
+}
+
+void Members::rollback() {
+  for (const auto& [client, memory] : pending_) {
+    const auto known = memories_.find(client);
+    in_memory_ += known != memories_.end() ? bytes_in_memory(known->second) : 0;
+    in_memory_ -= bytes_in_memory(memory);
+  }
+  pending_.clear();
+}
+
+std::vector<std::int64_t> Members::take_changed() {
+  const std::set<std::int64_t> changed = std::exchange(changed_, {});
+  return {changed.begin(), changed.end()};
+}
+
+ClientMemory Members::committed(std::int64_t client) const {
+  const auto known = memories_.find(client);
+  return known != memories_.end() ? known->second : ClientMemory{};
 }
 
 ModelsByClient Members::models(Kept kept) const {
@@ -150,9 +183,12 @@ void Members::check(std::int64_t client, ClientMemory& memory) const {
 
 void Members::restore(std::map<std::int64_t, ClientMemory> memories) {
   Traces traces;
+  std::int64_t in_memory = 0;
   for (auto& [client, memory] : memories) {
     try {
       check(client, memory);
+      keep_within(memory, spill_, in_memory);
+      drop_pages(memory);
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("client {}: {}", client, error.what()), error.hint());
     }
@@ -162,6 +198,11 @@ void Members::restore(std::map<std::int64_t, ClientMemory> memories) {
   }
   pending_.clear();
   memories_ = std::move(memories);
+  in_memory_ = in_memory;
+  changed_.clear();
+  for (const auto& [client, memory] : memories_) {
+    changed_.insert(changed_.end(), client);
+  }
   traces_ = std::move(traces);
 }
 

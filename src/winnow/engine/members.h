@@ -5,11 +5,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "winnow/engine/crew.h"
 #include "winnow/engine/examiner.h"
 #include "winnow/federation/client.h"
+#include "winnow/federation/fleet.h"
 #include "winnow/federation/memory.h"
 
 namespace winnow {
@@ -18,8 +20,9 @@ namespace winnow {
 // rollback(), so that an interrupted round leaves no trace.
 class Members {
  public:
-  // `public_images`: bytes, shaped as the data set's; undefined: there are none.
-  Members(const DataSet& data, std::vector<ClientData> clients, const TrainOptions& train,
+  // `clients` must outlive it: a million of them are not copied. `public_images`: bytes, shaped as
+  // the data set's; undefined: there are none.
+  Members(const DataSet& data, const std::vector<ClientData>& clients, const TrainOptions& train,
           std::uint64_t seed, std::int64_t resize, const at::Tensor& public_images, Crew& crew);
 
   // The method's client side; must be set before answer().
@@ -28,6 +31,8 @@ class Members {
 
   std::int64_t size() const { return static_cast<std::int64_t>(clients_.size()); }
   std::int64_t samples(std::int64_t client) const;
+  // Who holds any.
+  const ClientList& with_samples() const { return with_samples_; }
 
   struct Answer {
     Message reply;
@@ -48,10 +53,19 @@ class Members {
 
   // Returns the clients whose memory changed, ascending.
   std::vector<std::int64_t> commit();
-  void rollback() { pending_.clear(); }
+  void rollback();
 
+  // How much of what they remember may stay in memory, and where the rest goes. To be said before
+  // anything is kept.
+  void spill_beyond(SpillOptions options) { spill_ = Spill(std::move(options)); }
+  const SpillOptions& spill_options() const { return spill_.options(); }
+
+  // The clients whose committed memory changed since the last call, ascending; after restore() all
+  // that have any.
+  std::vector<std::int64_t> take_changed();
   // Committed, of clients that have any.
   const std::map<std::int64_t, ClientMemory>& memories() const { return memories_; }
+  ClientMemory committed(std::int64_t client) const;
   const Traces& traces() const { return traces_; }
   // With what has not been committed: the models that are the clients' own, and the last ones that
   // they have sent.
@@ -71,11 +85,15 @@ class Members {
   TrainOptions train_;
   std::uint64_t seed_;
   Crew& crew_;
-  std::vector<ClientData> clients_;
+  const std::vector<ClientData>& clients_;
+  ClientList with_samples_;
   std::optional<Feed> public_feed_;
   std::unique_ptr<ClientSide> side_;
   std::map<std::int64_t, ClientMemory> memories_;
+  Spill spill_;
+  std::int64_t in_memory_ = 0;  // bytes of what they remember after commit(), but for those on disk
   std::map<std::int64_t, ClientMemory> pending_;  // changed since the last commit
+  std::set<std::int64_t> changed_;                // since the last take_changed()
   Traces traces_;
 };
 

@@ -85,7 +85,7 @@ std::optional<Json> describe_table(const std::string& name) {
   }
   if (name == "public") {
     return description("table", name,
-                       "images without labels that everybody has, for methods that use them",
+                       "unlabelled images that all clients have, for methods that use them",
                        declare(experiment.public_images));
   }
   if (name == "model") {
@@ -115,11 +115,11 @@ std::optional<Json> describe_table(const std::string& name) {
         {});
   }
   if (name == "sweep") {
-    return description("tables", name,
-                       "the axes of a sweep file: [grid] for all combinations of values, [[row]] "
-                       "and [[column]] for named settings, [[paper]] for published figures "
-                       "(docs/experiment.md)",
-                       {});
+    return description(
+        "tables", name,
+        "what a sweep file varies: [grid] for all combinations of values, [[row]] and [[column]] "
+        "for named settings, [[paper]] for published figures (docs/experiment.md)",
+        {});
   }
   return std::nullopt;
 }
@@ -228,8 +228,8 @@ std::vector<Json> find_all(const std::string& name, const Registry& registry,
 // There are too many names to list.
 std::string unknown_hint(const std::string& name, const std::vector<std::string>& known) {
   const std::string near = nearest(name, known);
-  return near.empty() ? "'winnow list methods' shows the methods; there are lists of models, "
-                        "datasets, partitions, noises and distortions, too"
+  return near.empty() ? "'winnow list methods' shows the methods; there are also lists of models, "
+                        "datasets, partitions, noises and distortions"
                       : fmt::format("did you mean '{}'?", near);
 }
 

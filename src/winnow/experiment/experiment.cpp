@@ -275,7 +275,7 @@ void keep_keys(const Json& like, Json& tree) {
 
 Params declare_top_level(Experiment& experiment) {
   Params params;
-  params.add("name", experiment.name, "name of the experiment and of its run directory");
+  params.add("name", experiment.name, "name of the experiment, and of its run directory");
   params.add("seed", experiment.seed, "seed of every random draw in the run");
   params.add("rounds", experiment.rounds, "number of communication rounds").range(1, 1e9);
   params
@@ -296,7 +296,7 @@ Params declare(FederationOptions& options) {
       .above(0)
       .range(0, 1);
   params.add("centralised", options.centralised,
-             "bring the samples of all clients, with their noise, to one client: training without "
+             "put the samples of all clients, with their noise, into one client: training without "
              "a federation");
   params
       .add("dropout", options.dropout,
@@ -304,10 +304,11 @@ Params declare(FederationOptions& options) {
       .range(0, 0.99);
   params.add("sums", options.sums, {{"float", SumForm::floating}, {"fixed", SumForm::fixed}},
              "how models are summed: one by one in double precision (float), or as whole numbers, "
-             "exact and free of order (fixed), which all methods can do whose server needs no "
-             "single models");
-  params.add("absences", options.absences,
-             "events.jsonl of a run: the clients that did not answer in it do not answer here");
+             "exactly and in any order (fixed), which works for all methods whose server needs "
+             "only sums of models");
+  params.add(
+      "absences", options.absences,
+      "events.jsonl of another run: clients that did not answer there do not answer here either");
   return params;
 }
 
@@ -315,16 +316,17 @@ Params declare(ModelOptions& options) {
   Params params;
   params.add("name", options.name, "name of the network, one of `winnow list models`");
   params.add("path", options.path, "torchscript: file with the network");
-  params.add("weights", options.weights,
-             "safetensors file with the initial weights; empty: drawn from the seed");
+  params.add(
+      "weights", options.weights,
+      "safetensors file with the initial weights; empty: random weights drawn with the seed");
   params
       .add("resize", options.resize,
-           "width and height that images are scaled to; 0: those of the model")
+           "width and height that images are scaled to; 0: the model's own")
       .range(0, 4096);
   params
       .add("projection", options.projection,
-           "width of a two-layer projection between the features and the head; 0: none, -1: as the "
-           "method wants")
+           "width of a two-layer projection between the features and the head; 0: none, -1: what "
+           "the method needs")
       .range(-1, 65536);
   return params;
 }

@@ -74,12 +74,12 @@ Params declare(PublicOptions& options) {
   Params params;
   params
       .add("source", options.source,
-           "where the public images, which everybody has without labels, come from")
+           "where the public images come from, which all clients have without labels")
       .choices({"none", "split", "data", "folder"});
   params.add("name", options.name, "data: name of the data set whose training images are public");
   params.add("path", options.path,
-             "folder: a folder that has folders of images; data: where the data set is");
-  params.add("size", options.size, "number of public images, drawn by the seed")
+             "folder: a folder that has folders of images; data: folder or file of the data set");
+  params.add("size", options.size, "number of public images, drawn at random with the seed")
       .range(1, 1e7)
       .source("RHFL: 5,000 of CIFAR-100");
   return params;

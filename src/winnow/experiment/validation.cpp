@@ -127,7 +127,8 @@ Params declare(ValidationOptions& options) {
       .range(0, 1)
       .source("ClipFL: 5,000 of 50,000; it says 1 to 5% suffice");
   params.add("balanced", options.balanced, "split: take the same share of every class");
-  params.add("path", options.path, "folder: folder with a folder of validation images per class");
+  params.add("path", options.path,
+             "folder: a folder with one folder of validation images per class");
   params.add("distortion", options.distortion,
              "distortion that degrades the validation images; empty: none");
   params.add("severity", options.severity, "severity of the distortion of the validation images")

@@ -7,6 +7,8 @@
 #include <charconv>
 
 #include "winnow/base/error.h"
+#include "winnow/base/text.h"
+#include "winnow/model/safetensors.h"
 
 namespace winnow {
 namespace {
@@ -60,6 +62,60 @@ at::Tensor Archive::parameters(const std::string& name, at::ScalarType type) con
 
 at::Tensor Archive::model(const std::string& name) const {
   return bounds.layout ? tensor(name, at::kFloat, {bounds.layout->total()}) : as_saved(*this, name);
+}
+
+void Archive::put_series(const std::string& name, const std::vector<ByClient<double>>& times) {
+  values[name + "_taken"] = times.size();
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    put_column(fmt::format("{}/{}", name, i), times[i]);
+  }
+}
+
+std::vector<ByClient<double>> Archive::series(const std::string& name) const {
+  std::vector<ByClient<double>> times;
+  const auto saved = find(name);
+  if (saved && saved->json().is_array()) {  // as older versions have it
+    for (const CheckedJson& numbers : saved->elements()) {
+      times.emplace_back(read_numbers(numbers, bounds));
+    }
+    return times;
+  }
+  // A time at which nobody had a number left nothing; a forged count cannot ask for many of these.
+  constexpr std::int64_t kMost = 1'000'000;
+  const auto taken = find(name + "_taken");
+  const std::int64_t count = taken ? taken->whole(0, kMost) : 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto* kept = column<double>(fmt::format("{}/{}", name, i));
+    times.push_back(kept != nullptr
+                        ? *kept
+                        : ByClient<double>(read_numbers(
+                              saved ? saved->find(std::to_string(i)) : std::nullopt, bounds)));
+  }
+  return times;
+}
+
+void Archive::take_entry(const std::string& column, std::int64_t client, Json value) {
+  constexpr std::size_t kDeepest = 8;
+  const std::vector<std::string> parts = split(column, '/');
+  if (parts.size() > kDeepest) {
+    throw Error(ErrorKind::run, fmt::format("{}: expected a path of at most {} names",
+                                            quoted_name(column), kDeepest));
+  }
+  Json* place = &values;
+  for (const std::string& part : parts) {
+    place = &(*place)[part];
+    if (place->is_null()) {
+      *place = Json::object();
+    }
+    if (!place->is_object()) {
+      throw Error(ErrorKind::run, fmt::format("{}: expected a table", quoted_name(column)));
+    }
+  }
+  append_member(*place, std::to_string(client), std::move(value));
+}
+
+void Archive::take_entry(const std::string& column, std::int64_t client, const at::Tensor& tensor) {
+  tensors[fmt::format("{}/{}", column, client)] = tensor;
 }
 
 std::optional<CheckedJson> Archive::find(const std::string& name) const {
@@ -126,6 +182,19 @@ std::set<std::int64_t> read_clients(const std::optional<CheckedJson>& saved, con
     }
   }
   return clients;
+}
+
+void each_changed_client(const Archive& before, const Archive& now,
+                         const ClientColumn::Tell& tell) {
+  for (const auto& [name, column] : now.columns) {
+    const auto older = before.columns.find(name);
+    column->each_change(older == before.columns.end() ? nullptr : older->second.get(), tell);
+  }
+  for (const auto& [name, column] : before.columns) {
+    if (!now.columns.contains(name)) {
+      column->each_change(nullptr, tell);
+    }
+  }
 }
 
 void require_range(const at::Tensor& tensor, const std::string& name, std::int64_t low,

@@ -1,12 +1,16 @@
 // Saved state: named tensors and values. What a method's server side and a client's memory put into
 // a checkpoint. Tensors are held by reference, so they must not be changed in place after saving.
+// What the server keeps of each client is put as a column, which costs nothing until it is written,
+// and then only the entries that have changed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +19,7 @@
 
 #include "winnow/base/checked_json.h"
 #include "winnow/base/json.h"
+#include "winnow/federation/by_client.h"
 #include "winnow/model/state.h"
 
 namespace winnow {
@@ -31,14 +36,61 @@ struct Bounds {
   std::int64_t last_client() const;
 };
 
+// An entry for each of some clients, as a file is to have them.
+class ClientColumn {
+ public:
+  using Tell = std::function<void(std::int64_t client)>;
+
+  virtual ~ClientColumn() = default;
+  // Calls `tell` with the clients whose entries differ from those of an older copy; with all where
+  // that is null or of another kind.
+  virtual void each_change(const ClientColumn* older, const Tell& tell) const = 0;
+  virtual bool has(std::int64_t client) const = 0;
+  // Of a client that it has: the one that is not null, or the one that is defined.
+  virtual Json value(std::int64_t client) const = 0;
+  virtual at::Tensor tensor(std::int64_t client) const = 0;
+};
+
+template <typename T>
+class ColumnOf : public ClientColumn {
+ public:
+  explicit ColumnOf(ByClient<T> entries) : entries_(std::move(entries)) {}
+  const ByClient<T>& entries() const { return entries_; }
+  bool has(std::int64_t client) const override { return entries_.contains(client); }
+  void each_change(const ClientColumn* older, const Tell& tell) const override;
+
+ private:
+  ByClient<T> entries_;
+};
+
 // What is read may come from a forged file: the functions here check it against what the caller
 // expects and against the bounds, and throw Error(kind run) that names the entry.
 struct Archive {
   std::map<std::string, at::Tensor> tensors;
   Json values = Json::object();
   Bounds bounds = {};
+  // By a name, which may be a path: "a/b". In an archive out of a file there are none: what was a
+  // number or a list of the column "a/b" is in values["a"]["b"] by client, and what was a tensor is
+  // called "a/b/CLIENT".
+  std::map<std::string, std::shared_ptr<const ClientColumn>> columns = {};
 
-  bool empty() const { return tensors.empty() && values.empty(); }
+  bool empty() const { return tensors.empty() && values.empty() && columns.empty(); }
+  // Keeps an entry for each of some clients; `write` makes the Json or the tensor of a file of one.
+  template <typename T, typename Write>
+  void put_column(const std::string& name, const ByClient<T>& entries, const Write& write);
+  template <typename T>
+  void put_column(const std::string& name, const ByClient<T>& entries) {
+    put_column(name, entries, [](const T& value) { return Json(value); });
+  }
+  // Columns NAME/0, NAME/1, ... of numbers that were taken at several times, and back.
+  void put_series(const std::string& name, const std::vector<ByClient<double>>& times);
+  std::vector<ByClient<double>> series(const std::string& name) const;
+  // What put_column() kept in this process; null in an archive out of a file.
+  template <typename T>
+  const ByClient<T>* column(const std::string& name) const;
+  // Puts an entry of a column where an archive out of a file has it; the client must be new there.
+  void take_entry(const std::string& column, std::int64_t client, Json value);
+  void take_entry(const std::string& column, std::int64_t client, const at::Tensor& tensor);
   // Keeps a tensor under that name; an undefined one is left out.
   void put(const std::string& name, const at::Tensor& tensor);
   // Keeps a value for each of some clients.
@@ -106,6 +158,62 @@ std::map<std::int64_t, double> read_numbers(const std::optional<CheckedJson>& sa
 // The same, with null for a number that is not known.
 std::map<std::int64_t, std::optional<double>> read_known_numbers(
     const std::optional<CheckedJson>& saved, const Bounds& bounds);
+
+template <typename T>
+void ColumnOf<T>::each_change(const ClientColumn* older, const Tell& tell) const {
+  const auto same = [](const T& one, const T& other) {
+    if constexpr (std::is_same_v<T, at::Tensor>) {
+      return one.is_same(other);
+    } else {
+      return one == other;
+    }
+  };
+  const auto* before = dynamic_cast<const ColumnOf<T>*>(older);
+  entries_.each_change(before == nullptr ? ByClient<T>() : before->entries_, same, tell);
+}
+
+template <typename T, typename Write>
+inline constexpr bool kWritesTensor =
+    std::is_same_v<std::decay_t<std::invoke_result_t<Write, const T&>>, at::Tensor>;
+
+template <typename T, typename Write>
+void Archive::put_column(const std::string& name, const ByClient<T>& entries, const Write& write) {
+  class Written final : public ColumnOf<T> {
+   public:
+    Written(const ByClient<T>& values, Write how) : ColumnOf<T>(values), write_(std::move(how)) {}
+    Json value(std::int64_t client) const override {
+      if constexpr (kWritesTensor<T, Write>) {
+        return nullptr;
+      } else {
+        return write_(this->entries().at(client));
+      }
+    }
+    at::Tensor tensor(std::int64_t client) const override {
+      if constexpr (kWritesTensor<T, Write>) {
+        return write_(this->entries().at(client));
+      } else {
+        return {};
+      }
+    }
+
+   private:
+    Write write_;
+  };
+  columns[name] = std::make_shared<Written>(entries, write);
+}
+
+template <typename T>
+const ByClient<T>* Archive::column(const std::string& name) const {
+  const auto found = columns.find(name);
+  if (found == columns.end()) {
+    return nullptr;
+  }
+  const auto* kept = dynamic_cast<const ColumnOf<T>*>(found->second.get());
+  return kept == nullptr ? nullptr : &kept->entries();
+}
+
+// Tells of every client whose entry in any column of `now` is not what it was `before`.
+void each_changed_client(const Archive& before, const Archive& now, const ClientColumn::Tell& tell);
 
 template <typename T>
 void Archive::put_by_client(const std::string& name, const std::map<std::int64_t, T>& by_client) {

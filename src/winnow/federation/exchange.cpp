@@ -174,7 +174,7 @@ FieldRule global_model() {
 }
 
 FieldRule trained_model() {
-  return model("model", "its model after training, and through it something of its samples");
+  return model("model", "its model after training, which reveals something about its samples");
 }
 
 FieldRule samples() {
@@ -244,19 +244,19 @@ std::string letters(const std::vector<Exchange>& exchanges) {
   if (uses(exchanges, [](const FieldRule& field) {
         return field.type == FieldType::state || field.type == FieldType::states;
       })) {
-    known.emplace_back("P values of a model (parameters, running statistics, counters)");
+    known.emplace_back("P: number of values in a model (parameters, running statistics, counters)");
   }
   constexpr std::array<std::pair<char, const char*>, 5> kMeanings{
-      {{'C', "classes"},
-       {'d', "features that the head takes"},
-       {'k', "neighbours"},
-       {'b', "images of a public batch"},
-       {'n', "samples of the client"}}};
+      {{'C', "number of classes"},
+       {'d', "number of features that the head takes"},
+       {'k', "number of neighbours"},
+       {'b', "number of images in a public batch"},
+       {'n', "number of the client's samples"}}};
   for (const auto& [letter, meaning] : kMeanings) {
     if (uses(exchanges, [letter = letter](const FieldRule& field) {
           return field.length.said.find(letter) != std::string::npos;
         })) {
-      known.push_back(fmt::format("{} {}", letter, meaning));
+      known.push_back(fmt::format("{}: {}", letter, meaning));
     }
   }
   return join(known, ", ");

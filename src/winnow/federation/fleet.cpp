@@ -34,10 +34,10 @@ bool is_absent(std::int64_t client, const std::vector<Absence>& absent) {
   return std::ranges::binary_search(absent, client, {}, &Absence::client);
 }
 
-std::vector<std::int64_t> clients_with_samples(const Fleet& fleet) {
+ClientList Fleet::with_samples() const {
   std::vector<std::int64_t> clients;
-  for (std::int64_t client = 0; client < fleet.size(); ++client) {
-    if (fleet.samples(client) > 0) {
+  for (std::int64_t client = 0; client < size(); ++client) {
+    if (samples(client) > 0) {
       clients.push_back(client);
     }
   }

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "winnow/federation/exchange.h"
@@ -65,6 +67,30 @@ struct Sums {
   State mean(const std::string& field) const { return means.at(field).clone(); }
 };
 
+// A list of clients, ascending. Copies share it: a million ids are not copied in every round.
+class ClientList {
+ public:
+  using value_type = std::int64_t;
+  using const_iterator = std::vector<std::int64_t>::const_iterator;
+
+  ClientList() : ClientList(std::vector<std::int64_t>()) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): the same in another form
+  ClientList(std::vector<std::int64_t> ids)
+      : ids_(std::make_shared<const std::vector<std::int64_t>>(std::move(ids))) {}
+
+  const std::vector<std::int64_t>& ids() const { return *ids_; }
+  // NOLINTNEXTLINE(google-explicit-constructor): the same in another form
+  operator const std::vector<std::int64_t>&() const { return *ids_; }
+  const_iterator begin() const { return ids_->begin(); }
+  const_iterator end() const { return ids_->end(); }
+  std::size_t size() const { return ids_->size(); }
+  bool empty() const { return ids_->empty(); }
+  std::int64_t operator[](std::size_t place) const { return (*ids_)[place]; }
+
+ private:
+  std::shared_ptr<const std::vector<std::int64_t>> ids_;
+};
+
 class Fleet {
  public:
   using Fold = std::function<void(std::int64_t client, const Message& reply)>;
@@ -74,6 +100,9 @@ class Fleet {
   virtual std::int64_t size() const = 0;
   // Samples of a client, as it told when it joined.
   virtual std::int64_t samples(std::int64_t client) const = 0;
+  // The clients that hold at least one sample: those worth selecting. Here looked for among all; a
+  // fleet whose clients never change keeps the list.
+  virtual ClientList with_samples() const;
 
   // Sends every order and calls `fold` with each reply, one at a time, on the caller's thread, in
   // an order that depends on the orders alone: clients with more samples first, then lower ids.
@@ -93,9 +122,6 @@ class Fleet {
 
   virtual const Traffic& traffic() const = 0;
 };
-
-// The clients that hold at least one sample, ascending: those worth selecting.
-[[nodiscard]] std::vector<std::int64_t> clients_with_samples(const Fleet& fleet);
 
 // Whether the client is among the absent.
 [[nodiscard]] bool is_absent(std::int64_t client, const std::vector<Absence>& absent);

@@ -10,6 +10,7 @@
 
 #include "winnow/data/data_set.h"
 #include "winnow/federation/archive.h"
+#include "winnow/federation/spill.h"
 
 namespace winnow {
 
@@ -47,5 +48,14 @@ struct ClientMemory {
            trace.empty();
   }
 };
+
+// What its tensors take in memory, those that are worth a place on the disk. (On a GPU they stay
+// where they are.)
+std::int64_t bytes_in_memory(const ClientMemory& memory);
+// Counts the tensors to `in_memory`; those for which there is no room within the limit are copied
+// to the disk.
+void keep_within(ClientMemory& memory, Spill& spill, std::int64_t& in_memory);
+// Lets go of the pages that reading it has brought into memory.
+void drop_pages(const ClientMemory& memory);
 
 }  // namespace winnow

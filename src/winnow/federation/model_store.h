@@ -4,31 +4,25 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "winnow/federation/archive.h"
+#include "winnow/federation/spill.h"
 #include "winnow/model/state.h"
 
 namespace winnow {
 
-struct ModelStoreOptions {
-  std::int64_t limit = std::int64_t{2} << 30;  // bytes of models that may stay in memory
-  std::filesystem::path folder = {};           // for the rest; empty: the system's temporary folder
-};
+using ModelStoreOptions = SpillOptions;
 
 // One model per client. While the models take at most `limit` bytes they are kept as they came,
-// shared and not copied. A model beyond that is written to a file of its own in `folder` and
-// mapped, so the kernel may drop it from memory and read it back; the file has no name and goes
-// away with the last tensor that uses it, also when the process is killed. A stored tensor is never
+// shared and not copied. A model beyond that is on the disk (Spill). A stored tensor is never
 // changed: what get() and save() hand out stays as it is whatever is put later. Not thread-safe.
 class ModelStore {
  public:
-  explicit ModelStore(ModelStoreOptions options = {}) : options_(std::move(options)) {}
+  explicit ModelStore(ModelStoreOptions options = {}) : spill_(std::move(options)) {}
 
-  // Replaces the client's model. One that is mapped lies on the CPU, wherever it came from. Throws
+  // Replaces the client's model. One that is spilled lies on the CPU, wherever it came from. Throws
   // Error(kind run) and leaves the store as it was when the file cannot be made or the disk is
   // full.
   void put(std::int64_t client, const State& state);
@@ -39,18 +33,17 @@ class ModelStore {
   std::vector<std::int64_t> clients() const;  // ascending
   std::int64_t bytes_in_memory() const { return in_memory_; }
 
-  // As tensors named `prefix` + client.
-  void save(Archive& archive, const std::string& prefix) const;
-  // Replaces everything by what save() put there. Models that are mapped already stay so: taking
+  // As a column of that name.
+  void save(Archive& archive, const std::string& name) const;
+  // Replaces everything by what save() put there. Models that are spilled already stay so: taking
   // back a round never needs the disk.
-  void load(const Archive& archive, const std::string& prefix);
+  void load(const Archive& archive, const std::string& name);
 
  private:
   void put_flat(std::int64_t client, const at::Tensor& flat);
-  std::filesystem::path folder() const;
 
-  ModelStoreOptions options_;
-  std::map<std::int64_t, at::Tensor> models_;  // flat
+  Spill spill_;
+  ByClient<at::Tensor> models_;  // flat
   std::int64_t in_memory_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -38,5 +39,7 @@ Census count_clients(const Experiment& experiment, const World& world);
 // true_classes are the labels as found, and truth_unknown says so; only_injected where noise was
 // put on such labels. test_labels is "unchecked" where they were drawn from such labels.
 Json census_json(const World& world, const Census& picture);
+// The same as a file, one client after the other: of a million clients it is never in memory.
+void write_census(const std::filesystem::path& path, const World& world);
 
 }  // namespace winnow

@@ -76,15 +76,18 @@ std::optional<Json> judge_relabelling(const World& world, const Traces& traces) 
 
 // [true][label] over all clients, with the labels in use or else the given ones.
 Json confusion_of(const World& world, const Traces& traces) {
-  Labels labels;
-  Labels truth;
+  const auto classes = static_cast<std::size_t>(world.data.classes);
+  std::vector<std::vector<std::int64_t>> counts(classes, std::vector<std::int64_t>(classes));
   for (std::size_t id = 0; id < world.clients.size(); ++id) {
     const Labels& now = labels_in_use(world, traces, static_cast<std::int64_t>(id));
-    const Labels real = true_labels(world, world.clients[id]);
-    labels.insert(labels.end(), now.begin(), now.end());
-    truth.insert(truth.end(), real.begin(), real.end());
+    const std::vector<std::int64_t>& samples = world.clients[id].samples;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const auto truth =
+          static_cast<std::size_t>(world.data.train.labels[static_cast<std::size_t>(samples[i])]);
+      ++counts[truth][static_cast<std::size_t>(now[i])];
+    }
   }
-  return confusion(truth, labels, world.data.classes);
+  return counts;
 }
 
 Json judge_confusion(const World& world, const Traces& traces) {
@@ -204,7 +207,7 @@ Json judge_scores(const World& world, const Findings& findings) {
       values.push_back(value);
       noise.push_back(shares[static_cast<std::size_t>(id)]);
       is_noisy.push_back(noisy.contains(id));
-      listed[std::to_string(id)] = value;
+      append_member(listed, std::to_string(id), value);
     }
     Json json{{"by_client", listed}};
     if (!world.truth_known) {
@@ -224,14 +227,17 @@ Json judge_scores(const World& world, const Findings& findings) {
 
 Json judge_labels(const World& world, const Traces& before, const Traces& now) {
   Json json{{"levels", Json::object()}, {"splits", Json::object()}};
+  Json& levels = json["levels"];
   for (std::size_t id = 0; id < world.clients.size(); ++id) {
     if (!world.clients[id].samples.empty()) {
-      json["levels"][std::to_string(id)] = level_now(world, now, static_cast<std::int64_t>(id));
+      append_member(levels, std::to_string(id),
+                    level_now(world, now, static_cast<std::int64_t>(id)));
     }
   }
+  Json& splits = json["splits"];
   for (const auto& [id, trace] : now) {
     if (std::optional<Json> split = judge_split(world, before, id, trace)) {
-      json["splits"][std::to_string(id)] = std::move(*split);
+      append_member(splits, std::to_string(id), std::move(*split));
     }
   }
   if (world.data.classes <= kMostClassesOfClients) {
@@ -247,11 +253,15 @@ Json judge_clients(const World& world, const Findings& findings, const Details& 
     json["flagged"] = *findings.flagged;
   }
   for (const auto& [id, level] : findings.noise_levels) {
-    Json& levels = json["noise_levels"][std::to_string(id)];
-    levels["estimated"] = level;
+    Json levels{{"estimated", level}};
     if (world.truth_known) {
       levels["real"] = level_now(world, traces, id);
     }
+    Json& all = json["noise_levels"];
+    if (all.is_null()) {
+      all = Json::object();
+    }
+    append_member(all, std::to_string(id), std::move(levels));
   }
   if (!findings.scores.empty()) {
     json["scores"] = judge_scores(world, findings);

@@ -97,14 +97,22 @@ void BaseChoice::save(Archive& archive) const {
   for (auto& [name, tensor] : own.tensors) {
     archive.tensors[kPrefix + name] = std::move(tensor);
   }
+  for (auto& [name, column] : own.columns) {
+    archive.columns["base/" + name] = std::move(column);
+  }
   archive.values["base"] = std::move(own.values);
 }
 
 void BaseChoice::load(const Archive& archive) {
   Archive own;
   for (const auto& [name, tensor] : archive.tensors) {
-    if (name.starts_with(kPrefix)) {
+    if (name.starts_with(kPrefix) || name.starts_with("base/")) {  // the latter out of columns
       own.tensors[name.substr(kPrefix.size())] = tensor;
+    }
+  }
+  for (const auto& [name, column] : archive.columns) {
+    if (name.starts_with("base/")) {
+      own.columns[name.substr(5)] = column;
     }
   }
   own.bounds = archive.bounds;

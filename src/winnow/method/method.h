@@ -158,6 +158,9 @@ class Method {
   virtual void play(std::int64_t round, Server& server) = 0;
   // What the method has found out so far, for the metrics.
   [[nodiscard]] virtual Findings findings() const { return {}; }
+  // The same without the scores: what is measured after every round. A method whose scores take
+  // long to put together says it apart.
+  [[nodiscard]] virtual Findings claims() const { return findings(); }
   // More of it, asked for when files are written and not in every round.
   [[nodiscard]] virtual Details details() const { return {}; }
   // Under which name the run is to note how right the labels in use are after a round, -1 for

@@ -25,10 +25,10 @@ std::string ServerNeeds::said() const {
       return "only sums of the models: " + why;
     case ServerSees::sums_in_two_phases:
       return (plays_sums ? "only sums of the models, in two phases: "
-                         : "single models, though sums would do in two phases: ") +
+                         : "individual models, though sums in two phases would do: ") +
              why;
     default:
-      return "single models: " + why;
+      return "individual models: " + why;
   }
 }
 

@@ -20,8 +20,8 @@ std::vector<Order> orders_for(const std::vector<std::int64_t>& clients, const Ta
   return orders;
 }
 
-std::vector<std::int64_t> selectable_clients(const Fleet& fleet) {
-  std::vector<std::int64_t> pool = clients_with_samples(fleet);
+ClientList selectable_clients(const Fleet& fleet) {
+  ClientList pool = fleet.with_samples();
   if (pool.empty()) {
     throw Error(ErrorKind::run, "no client holds a sample");
   }
@@ -31,7 +31,7 @@ std::vector<std::int64_t> selectable_clients(const Fleet& fleet) {
 Round::Round(std::int64_t its_number, Server& its_server)
     : Round(its_number, its_server, selectable_clients(its_server.fleet)) {}
 
-Round::Round(std::int64_t its_number, Server& its_server, std::vector<std::int64_t> its_pool)
+Round::Round(std::int64_t its_number, Server& its_server, ClientList its_pool)
     : number(its_number),
       server(its_server),
       setting(its_server.setting),

@@ -17,7 +17,7 @@ using TaskFor = std::function<Message(std::int64_t client)>;
                                             const TaskFor& task);
 
 // The clients a round may choose from; throws Error(kind run) when no client holds a sample.
-[[nodiscard]] std::vector<std::int64_t> selectable_clients(const Fleet& fleet);
+[[nodiscard]] ClientList selectable_clients(const Fleet& fleet);
 
 // Made by a method's play() and handed to all its parts, so that each of them knows the round it
 // works for and can note what its event should show. Lives as long as the round.
@@ -25,7 +25,7 @@ struct Round {
   // Among all clients that hold samples, as selectable_clients() has them.
   Round(std::int64_t its_number, Server& its_server);
   // Among these, ascending.
-  Round(std::int64_t its_number, Server& its_server, std::vector<std::int64_t> its_pool);
+  Round(std::int64_t its_number, Server& its_server, ClientList its_pool);
 
   std::int64_t number;  // from 0
   Server& server;
@@ -36,7 +36,7 @@ struct Round {
   State& global;
   Json& notes;
 
-  std::vector<std::int64_t> pool;           // who may be chosen, ascending
+  ClientList pool;                          // who may be chosen
   std::vector<std::int64_t> chosen = {};    // who was asked to take part
   std::vector<std::int64_t> rejected = {};  // whose reply does not count, as replies came
   std::vector<Absence> absent = {};         // whose reply never came, ascending

@@ -17,14 +17,14 @@ constexpr const char* kSecond = "second";
 }  // namespace
 
 std::vector<Exchange> TwinMethod::exchanges(const Setting& /*setting*/) const {
-  return {{"train",
-           {field::round(), field::global_model(),
-            field::model(kSecond, "the second model that all train")},
-           "train_done",
-           {field::trained_model().summed(Weighting::samples),
-            field::model(kSecond, "its second model after training, as telling as the first")
-                .summed(Weighting::samples),
-            field::samples()}}};
+  return {
+      {"train",
+       {field::round(), field::global_model(), field::model(kSecond, "the second global model")},
+       "train_done",
+       {field::trained_model().summed(Weighting::samples),
+        field::model(kSecond, "its second model after training, which reveals as much as the first")
+            .summed(Weighting::samples),
+        field::samples()}}};
 }
 
 void TwinMethod::play(std::int64_t number, Server& server) {

@@ -232,6 +232,11 @@ struct Outgoing {
   const Dtype* dtype;
   at::Tensor tensor;
   std::size_t bytes;
+
+  std::string_view view() const {
+    return bytes == 0 ? std::string_view()
+                      : std::string_view(static_cast<const char*>(tensor.data_ptr()), bytes);
+  }
 };
 
 std::vector<Outgoing> outgoing(const TensorFile& file) {
@@ -250,20 +255,8 @@ std::vector<Outgoing> outgoing(const TensorFile& file) {
   return items;
 }
 
-}  // namespace
-
-std::string quoted_name(const std::string& name) {
-  constexpr std::size_t kLongest = 100;
-  const std::string shown = name.size() <= kLongest ? name : name.substr(0, kLongest) + "...";
-  return Header(shown).dump(-1, ' ', true, Header::error_handler_t::replace);
-}
-
-std::string_view dtype_name(at::ScalarType type) {
-  return std::ranges::find(kDtypes, type, &Dtype::type)->name;
-}
-
-std::string encode_tensors(const TensorFile& file) {
-  const std::vector<Outgoing> items = outgoing(file);
+// Everything before the tensors' bytes. A header that the reader would refuse is not made.
+std::string start_of(const TensorFile& file, const std::vector<Outgoing>& items) {
   Header header = Header::object();
   if (!file.metadata.empty()) {
     header[std::string(kMetadata)] = file.metadata;
@@ -283,16 +276,41 @@ std::string encode_tensors(const TensorFile& file) {
                 fmt::format("names and metadata of tensors must be UTF-8: {}", error.what()));
   }
   text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
-
+  if (text.size() > kLongestHeader) {
+    throw Error(ErrorKind::run,
+                fmt::format("a header of {} bytes is longer than the {} that a safetensors file "
+                            "may have",
+                            text.size(), kLongestHeader),
+                "it names too many tensors: nothing was written");
+  }
   const std::uint64_t length = text.size();
   std::string bytes(kLengthBytes, '\0');
   std::memcpy(bytes.data(), &length, kLengthBytes);
-  bytes.reserve(kLengthBytes + text.size() + total);
-  bytes += text;
+  return bytes + text;
+}
+
+}  // namespace
+
+std::string quoted_name(const std::string& name) {
+  constexpr std::size_t kLongest = 100;
+  const std::string shown = name.size() <= kLongest ? name : name.substr(0, kLongest) + "...";
+  return Header(shown).dump(-1, ' ', true, Header::error_handler_t::replace);
+}
+
+std::string_view dtype_name(at::ScalarType type) {
+  return std::ranges::find(kDtypes, type, &Dtype::type)->name;
+}
+
+std::string encode_tensors(const TensorFile& file) {
+  const std::vector<Outgoing> items = outgoing(file);
+  std::string bytes = start_of(file, items);
+  std::size_t total = bytes.size();
   for (const Outgoing& item : items) {
-    if (item.bytes > 0) {
-      bytes.append(static_cast<const char*>(item.tensor.data_ptr()), item.bytes);
-    }
+    total += item.bytes;
+  }
+  bytes.reserve(total);
+  for (const Outgoing& item : items) {
+    bytes += item.view();
   }
   return bytes;
 }
@@ -302,7 +320,14 @@ TensorFile decode_tensors(std::string_view bytes, const std::string& source) {
 }
 
 void save_tensors(const std::filesystem::path& path, const TensorFile& file) {
-  write_file_whole(path, encode_tensors(file));
+  const std::vector<Outgoing> items = outgoing(file);
+  const std::string start = start_of(file, items);
+  WholeFile whole(path);
+  whole.write(start);
+  for (const Outgoing& item : items) {
+    whole.write(item.view());
+  }
+  whole.commit();
 }
 
 TensorFile load_tensors(const std::filesystem::path& path) {

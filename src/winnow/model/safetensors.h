@@ -26,7 +26,8 @@ struct TensorFile {
 };
 
 // The bytes of a file; equal content gives equal bytes. Tensors may lie on any device and need not
-// be contiguous. Throws Error(kind internal) for a dtype or a name that the format cannot hold.
+// be contiguous. Throws Error(kind internal) for a dtype or a name that the format cannot hold, and
+// Error(kind run) for a header that decode_tensors() would refuse as too long.
 std::string encode_tensors(const TensorFile& file);
 
 // Trusts nothing in `bytes`: any fault is an Error(kind data) that begins with `source`, the name
@@ -39,6 +40,7 @@ std::string quoted_name(const std::string& name);
 // The format's name of a dtype, one of those above.
 std::string_view dtype_name(at::ScalarType type);
 
+// As write_file_whole() does, tensor by tensor.
 void save_tensors(const std::filesystem::path& path, const TensorFile& file);
 TensorFile load_tensors(const std::filesystem::path& path);
 

@@ -114,6 +114,7 @@ Hosted Job::host(const Experiment& experiment, const Registry& registry, const R
                            .put(runtime.lanes)
                            .text(runtime.device)
                            .text(runtime.precision)
+                           .put(runtime.client_memory_mb)
                            .put(runtime.patience)
                            .text(experiment.resolved().dump())
                            .take());

@@ -1,5 +1,6 @@
 // winnow-mpi: winnow with the engine mpi. `winnow --engine mpi` starts it.
 #include "winnow/cli/cli.h"
+#include "winnow/cli/early_start.h"
 #include "winnow/mpi/job.h"
 
 int main(int argc, char** argv) {

@@ -308,17 +308,17 @@ std::map<std::int64_t, std::string> MpiEngine::own_hashes() const {
 }
 
 std::vector<MemoryPart> MpiEngine::save_parts(const std::filesystem::path& folder,
-                                              std::int64_t round) {
+                                              std::int64_t /*round*/) {
   const std::string place = std::filesystem::absolute(folder).string();
   std::vector<MemoryPart> parts;
-  leader_.ask_all(ByteWriter().put(Command::save).text(place).put(round).take(),
-                  [&](int, ByteReader& answer) {
-                    std::string file = answer.text();
-                    std::string hash = answer.text();
-                    if (!file.empty()) {
-                      parts.push_back({std::move(file), std::move(hash)});
-                    }
-                  });
+  leader_.ask_all(ByteWriter().put(Command::save).text(place).take(), [&](int, ByteReader& answer) {
+    const auto count = answer.get<std::uint64_t>();
+    for (std::uint64_t i = 0; i < count; ++i) {
+      std::string file = answer.text();
+      std::string hash = answer.text();
+      parts.push_back({std::move(file), std::move(hash), answer.get<std::uint64_t>()});
+    }
+  });
   return parts;
 }
 

@@ -34,6 +34,7 @@ class MpiEngine final : public Engine {
   std::int64_t samples(std::int64_t client) const override {
     return place_.members().samples(client);
   }
+  ClientList with_samples() const override { return place_.members().with_samples(); }
   // Nobody is ever absent: a rank that does not answer ends the job.
   std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override;
   const Traffic& traffic() const override { return traffic_; }
@@ -47,6 +48,10 @@ class MpiEngine final : public Engine {
   std::map<std::int64_t, std::string> own_hashes() const override;
   std::map<std::int64_t, ClientMemory> memories() const override {
     return place_.members().memories();
+  }
+  std::vector<std::int64_t> take_changed() override { return place_.members().take_changed(); }
+  ClientMemory memory(std::int64_t client) const override {
+    return place_.members().committed(client);
   }
   std::vector<MemoryPart> save_parts(const std::filesystem::path& folder,
                                      std::int64_t round) override;

@@ -177,31 +177,44 @@ void Worker::answer(Command command, ByteReader& bytes, ByteWriter& answer) {
       }
       break;
     }
-    case Command::save: {
-      const std::string folder = bytes.text();
-      const auto round = bytes.get<std::int64_t>();
-      MemoryPart part;
-      if (!members.memories().empty()) {
-        part = save_part(folder, round, ranks_.rank(), members.memories());
-      }
-      answer.text(part.file).text(part.hash);
+    case Command::save:
+      save(bytes, answer);
       break;
-    }
     case Command::restore:
       members.restore(decode_memories(bytes.text(), "the checkpoint"));
+      log_.reset();
       break;
     default:
       throw Error(ErrorKind::internal, "rank 0 sends an unknown command");
   }
 }
 
+void Worker::save(ByteReader& bytes, ByteWriter& answer) {
+  const std::string folder = bytes.text();
+  Members& members = place_->members();
+  if (!log_) {
+    log_.emplace(folder, ranks_.rank());
+  }
+  for (const std::int64_t client : members.take_changed()) {
+    const ClientRecord record{.memory = members.committed(client)};
+    log_->append(client, encode_record(client, record), true);
+  }
+  const std::vector<MemoryPart> parts = log_->settle();
+  answer.put(static_cast<std::uint64_t>(parts.size()));
+  for (const MemoryPart& part : parts) {
+    answer.text(part.file).text(part.hash).put(static_cast<std::uint64_t>(part.bytes));
+  }
+}
+
 void Worker::open(ByteReader& bytes, ByteWriter& answer) {
+  log_.reset();
   place_.reset();
   shelf_.clear();
   Runtime runtime;
   runtime.lanes = bytes.get<std::int64_t>();
   runtime.device = bytes.text();
   runtime.precision = bytes.text();
+  runtime.client_memory_mb = bytes.get<std::int64_t>();
   ranks_.be_patient(bytes.get<double>());
   const Experiment experiment =
       parse_experiment(parse_json(bytes.text(), "the experiment"), registry_);

@@ -13,6 +13,7 @@
 #include "winnow/mpi/protocol.h"
 #include "winnow/mpi/ranks.h"
 #include "winnow/mpi/shelf.h"
+#include "winnow/run/segment_log.h"
 #include "winnow/run/workplace.h"
 
 namespace winnow {
@@ -30,6 +31,7 @@ class Worker {
   void obey(Command command, ByteReader& bytes);
   void answer(Command command, ByteReader& bytes, ByteWriter& answer);
   void open(ByteReader& bytes, ByteWriter& answer);
+  void save(ByteReader& bytes, ByteWriter& answer);
   void ask(ByteReader& bytes);
   void score(ByteReader& bytes, ByteWriter& answer);
   // The models of a command, and on to the ranks below this one.
@@ -42,6 +44,7 @@ class Worker {
   const std::atomic<bool>* stop_;
   std::atomic<bool> halt_ = false;  // what the lanes look at
   std::unique_ptr<Workplace> place_;
+  std::optional<SegmentLog> log_;  // of what its clients remember
   Shelf shelf_;
   std::vector<at::Tensor> following_;  // values that go behind the answer
 };

@@ -1,5 +1,6 @@
 // winnow-net: winnow with the commands of a real federation. `winnow serve` and others start it.
 #include "winnow/cli/cli.h"
+#include "winnow/cli/early_start.h"
 #include "winnow/net/chaos/commands.h"
 #include "winnow/net/join/commands.h"
 #include "winnow/net/pki/commands.h"

@@ -20,8 +20,7 @@ struct RateBlock {
   void declare(Params& params) {
     params
         .add("rate", rate,
-             "share of every client's labels that is wrong, exactly floor(rate * n) of n; it must "
-             "be given")
+             "share of every client's labels that is wrong, exactly floor(rate * n) of n; required")
         .range(0, 1);
     scope.declare(params);
   }
@@ -43,7 +42,7 @@ NoiseInfo matrix_info() {
   const std::vector<NoiseInfo> known = noises(builtin_label_noises());
   NoiseInfo info = *std::ranges::find(known, kMatrixNoise, &NoiseInfo::name);
   info.name = kMatrixAlias;
-  info.summary = "class-dependent flips; needs a matrix or a file with the chances";
+  info.summary = "flips that depend on the class; needs a matrix or a file with the probabilities";
   return info;
 }
 

@@ -7,15 +7,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <future>
 
 #include "winnow/base/arithmetic.h"
 #include "winnow/base/error.h"
+#include "winnow/base/files.h"
 #include "winnow/base/text.h"
 #include "winnow/engine/fingerprint.h"
 #include "winnow/engine/threads.h"
 #include "winnow/method/method.h"
+#include "winnow/run/checkpoint.h"
 
 namespace winnow {
 namespace {
@@ -36,6 +40,8 @@ constexpr double conv(double side, double out, double kernel, double in) {
 // Layer by layer, as the networks stand in model/zoo; norms, pooling and activations not counted.
 constexpr double kLenet5 =  // 1x28x28
     conv(28, 6, 5, 1) + conv(10, 16, 5, 6) + 400 * 120 + 120 * 84 + 84 * 10;
+constexpr double kLenet5Rgb =  // 3x32x32
+    conv(28, 6, 5, 3) + conv(10, 16, 5, 6) + 400 * 120 + 120 * 84 + 84 * 10;
 constexpr double kCnn4 =  // 3x32x32
     conv(32, 64, 3, 3) + conv(16, 64, 3, 64) + conv(8, 64, 3, 64) + conv(4, 64, 3, 64) + 256 * 10;
 constexpr double kCnn2 =  // 3x32x32
@@ -72,6 +78,39 @@ double peak_memory_mb() {
     }
   }
   return 0.0;
+}
+
+// CPU time of this thread.
+double thread_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Saves the run, plays a round and saves again; only the latter is measured.
+void measure_checkpoint(Session& session, BenchResult& result) {
+  const std::filesystem::path folder =
+      temporary_beside(std::filesystem::temp_directory_path() / "winnow_bench");
+  CheckpointWriter writer(folder);
+  const auto save = [&] {
+    session.save_changes(writer.log());
+    writer.save(session.head());
+  };
+  save();
+  session.play();
+  const auto start = Clock::now();
+  const double cpu = thread_seconds();
+  save();
+  result.checkpoint_seconds = seconds_since(start);
+  result.checkpoint_cpu_seconds = thread_seconds() - cpu;
+  std::error_code ignored;
+  remove_tree(folder, ignored);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
 }
 
 // Products of square matrices on one thread, in GFLOP/s.
@@ -125,6 +164,10 @@ const std::vector<BenchJob>& bench_jobs() {
       {"clients-100", "lenet5", 1, 28, 10, 100, 6, 100, 1, 0.01, kLenet5},
       {"clients-1000", "lenet5", 1, 28, 10, 1000, 6, 100, 1, 0.01, kLenet5},
       {"clients-10000", "lenet5", 1, 28, 10, 10'000, 6, 100, 1, 0.01, kLenet5},
+      {"clients-1000000", "lenet5", 1, 28, 10, 1'000'000, 6, 10, 1, 0.01, kLenet5},
+      {"stateful-100000", "lenet5", 1, 28, 10, 100'000, 6, 10, 1, 0.01, kLenet5, "scaffold"},
+      // 5 rounds of it are 25,000 steps.
+      {"cnn-all-b50", "lenet5", 3, 32, 50, 100, 500, 100, 5, 0.01, kLenet5Rgb},
   };
   return jobs;
 }
@@ -159,7 +202,7 @@ Experiment bench_experiment(const BenchJob& job) {
       {"model", {{"name", job.model}}},
       {"train",
        {{"epochs", job.epochs}, {"batch_size", job.batch}, {"lr", job.lr}, {"momentum", 0.0}}},
-      {"method", {{"name", "fedavg"}}}};
+      {"method", {{"name", job.method}}}};
   return parse_experiment(tree, builtin_registry());
 }
 
@@ -175,17 +218,26 @@ BenchResult run_bench(const BenchJob& job, const Runtime& runtime, double second
   const Traffic before = session.engine().traffic();
   const Workforce force_before = session.engine().workforce();
   BenchResult result;
+  std::vector<double> overheads;
   const auto start = Clock::now();
+  const double cpu = thread_seconds();
   do {
+    const double trained = session.engine().traffic().train_seconds;
+    const double begun = result.seconds;
     session.play();
     ++result.rounds;
     result.seconds = seconds_since(start);
+    overheads.push_back(result.seconds - begun -
+                        (session.engine().traffic().train_seconds - trained));
   } while (result.seconds < seconds);
+  result.overhead_ms = 1e3 * median(overheads);
+  result.server_cpu_ms = 1e3 * (thread_seconds() - cpu) / static_cast<double>(result.rounds);
   const Traffic& after = session.engine().traffic();
   result.client_steps = after.client_steps - before.client_steps;
   result.samples =
       (after.participations - before.participations) * job.samples_per_client * job.epochs;
   result.peak_memory_mb = peak_memory_mb();
+  result.images_mb = static_cast<double>(session.world().data.train.images.nbytes()) / 1048576.0;
 
   const at::Device device = session.crew().device();
   const Precision precision = choose_precision(runtime.precision, device);
@@ -205,6 +257,9 @@ BenchResult run_bench(const BenchJob& job, const Runtime& runtime, double second
                        : static_cast<double>(force.ranks));
   result.peak_share =
       result.samples_per_second() * job.macs * kFlopsPerMac / (result.peak_gflops * 1e9);
+  if (force.ranks == 1) {
+    measure_checkpoint(session, result);
+  }
   return result;
 }
 

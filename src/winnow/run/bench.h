@@ -10,7 +10,7 @@
 
 namespace winnow {
 
-// FedAvg with plain SGD on images of one shape; every client holds the same number of samples.
+// Plain SGD on images of one shape; every client holds the same number of samples.
 struct BenchJob {
   std::string name;
   std::string model;
@@ -23,6 +23,10 @@ struct BenchJob {
   std::int64_t epochs = 1;
   double lr = 0.01;
   double macs = 0.0;  // multiply-adds of the forward pass of one sample
+  std::string method = "fedavg";
+
+  // The peer does FedAvg, and has every image of every client in memory as numbers.
+  bool has_peer() const { return method == "fedavg" && clients <= 10'000; }
 };
 
 // All jobs, in the order `winnow bench --list` shows them.
@@ -46,15 +50,25 @@ struct BenchResult {
   std::int64_t samples = 0;
   double seconds = 0.0;
   double peak_memory_mb = 0.0;  // of the process that leads, resident, while the job ran
-  double peak_gflops = 0.0;     // of matrix products on the same device, by as many lanes
-  double peak_share = 0.0;      // useful arithmetic of training / peak
+  double images_mb = 0.0;       // of it the images
+  // What a round takes beside waiting for its clients and adding up their replies: the median of
+  // the measured rounds in wall time, and the mean of this thread's CPU time, which has the adding
+  // in it but no other process.
+  double overhead_ms = 0.0;
+  double server_cpu_ms = 0.0;
+  // Of a checkpoint after one more round, the whole run being in an earlier one: wall time until it
+  // is on the disk, and CPU time. Nothing with several ranks.
+  double checkpoint_seconds = 0.0;
+  double checkpoint_cpu_seconds = 0.0;
+  double peak_gflops = 0.0;  // of matrix products on the same device, by as many lanes
+  double peak_share = 0.0;   // useful arithmetic of training / peak
 
   double steps_per_second() const { return static_cast<double>(client_steps) / seconds; }
   double samples_per_second() const { return static_cast<double>(samples) / seconds; }
 };
 
 // Plays one round to warm up, then whole rounds until `seconds` have passed, at least one, and
-// measures the speed of matrix products right after them.
+// measures the speed of matrix products right after them, then a checkpoint in a temporary folder.
 BenchResult run_bench(const BenchJob& job, const Runtime& runtime, double seconds);
 
 }  // namespace winnow

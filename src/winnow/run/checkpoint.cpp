@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <tuple>
 
@@ -17,28 +18,13 @@
 namespace winnow {
 namespace {
 
-constexpr const char* kMetadataKey = "winnow_checkpoint";
 constexpr const char* kPartsKey = "winnow_parts";  // a line "HASH NAME" for each tensor
 constexpr const char* kSealKey = "winnow_sha256";  // over the two above
-// 1 had a hash of the global model alone; in 2 a client's memory was one drawer.
-constexpr std::int64_t kVersion = 3;
-// The same with parts; a file without any says 3, as before there were parts.
-constexpr std::int64_t kVersionInParts = 4;
-constexpr std::string_view kPartMark = ".part-";
-
-at::Tensor tensor_of(const Labels& labels) {
-  at::Tensor tensor = at::empty({static_cast<std::int64_t>(labels.size())}, at::kLong);
-  std::ranges::copy(labels, tensor.data_ptr<std::int64_t>());
-  return tensor;
-}
-
-Labels labels_of(const std::string& name, const at::Tensor& tensor) {
-  if (tensor.scalar_type() != at::kLong || tensor.dim() != 1) {
-    throw Error(ErrorKind::run, fmt::format("tensor {} does not hold labels", quoted_name(name)));
-  }
-  const auto* first = tensor.data_ptr<std::int64_t>();
-  return {first, first + tensor.numel()};
-}
+// 1 had a hash of the global model alone; in 2 a client's memory was one drawer. 3 had everything
+// in one file, 4 the clients of other processes in parts: files that were written whole.
+constexpr std::int64_t kVersion = 5;
+constexpr std::int64_t kOldestRead = 3;
+constexpr std::string_view kPartMark = ".part-";  // until 4
 
 Json to_json(const Traffic& traffic) {
   return {{"participations", traffic.participations},
@@ -59,88 +45,6 @@ Traffic traffic_of(const CheckedJson& json) {
       json.at("participations").count(),    json.at("bytes_down").count(),
       json.at("bytes_up").count(),          json.at("client_steps").count(),
       json.at("train_seconds").number(0.0), {passes("forward_passes"), passes("backward_passes")}};
-}
-
-at::Tensor tensor_of(const std::vector<bool>& marks) {
-  return tensor_of(Labels(marks.begin(), marks.end()));
-}
-
-std::vector<bool> marks_of(const std::string& name, const at::Tensor& tensor) {
-  const Labels marks = labels_of(name, tensor);
-  require_range(tensor, name, 0, 1);
-  return {marks.begin(), marks.end()};
-}
-
-// A client's tensors are named ID/own/NAME, ID/base/NAME and ID/WHAT for the rest of its memory.
-void put_client(std::int64_t id, const ClientMemory& memory, TensorFile& file, Json& clients) {
-  const auto put = [&](const std::string& name, const at::Tensor& tensor) {
-    file.tensors[fmt::format("client/{}/{}", id, name)] = tensor;
-  };
-  const Trace& trace = memory.trace;
-  if (trace.labels) {
-    put("labels", tensor_of(*trace.labels));
-  }
-  if (trace.last_labels) {
-    put("last_labels", tensor_of(*trace.last_labels));
-  }
-  if (trace.selected) {
-    put("selected", tensor_of(*trace.selected));
-  }
-  if (trace.suspected) {
-    put("suspected", tensor_of(*trace.suspected));
-  }
-  if (memory.model.defined()) {
-    put("model", memory.model);
-  }
-  if (memory.last_model.defined()) {
-    put("last_model", memory.last_model);
-  }
-  for (const auto& [name, tensor] : memory.own.tensors) {
-    put("own/" + name, tensor);
-  }
-  for (const auto& [name, tensor] : memory.base.tensors) {
-    put("base/" + name, tensor);
-  }
-  clients[std::to_string(id)] = {{"own", memory.own.values}, {"base", memory.base.values}};
-}
-
-// `part`: the end of the tensor's name.
-void take_part(const std::string& name, const std::string& part, const at::Tensor& tensor,
-               ClientMemory& memory) {
-  Trace& trace = memory.trace;
-  if (part.starts_with("own/")) {
-    memory.own.tensors[part.substr(4)] = tensor;
-  } else if (part.starts_with("base/")) {
-    memory.base.tensors[part.substr(5)] = tensor;
-  } else if (part == "labels") {
-    trace.labels = labels_of(name, tensor);
-  } else if (part == "last_labels") {
-    trace.last_labels = labels_of(name, tensor);
-  } else if (part == "selected") {
-    trace.selected = marks_of(name, tensor);
-  } else if (part == "suspected") {
-    trace.suspected = marks_of(name, tensor);
-  } else if (part == "model") {
-    memory.model = tensor;
-  } else if (part == "last_model") {
-    memory.last_model = tensor;
-  } else {
-    throw Error(ErrorKind::run, fmt::format("tensor {} is unknown", quoted_name(name)));
-  }
-}
-
-using Memories = std::map<std::int64_t, ClientMemory>;
-
-void take_tensor(const std::string& name, const at::Tensor& tensor, Memories& clients) {
-  const std::vector<std::string> parts = split(name, '/');
-  auto client = clients.end();
-  if (parts[0] == "client" && parts.size() >= 3) {
-    client = clients.find(saved_client(parts[1], "tensor " + quoted_name(name), {}));
-  }
-  if (client == clients.end()) {
-    throw Error(ErrorKind::run, fmt::format("tensor {} belongs to nobody", quoted_name(name)));
-  }
-  take_part(name, name.substr(parts[0].size() + parts[1].size() + 2), tensor, client->second);
 }
 
 std::string name_of_round(std::int64_t round) {
@@ -171,12 +75,21 @@ std::vector<std::filesystem::path> checkpoint_files(const std::filesystem::path&
   return files;
 }
 
-// Removes all but one checkpoint and what is a part of it, by its name.
-void remove_others(const std::filesystem::path& folder, const std::filesystem::path& kept) {
-  const std::string parts = kept.stem().string() + std::string(kPartMark);
+// Removes what belongs to other checkpoints.
+void remove_others(const std::filesystem::path& folder, const Checkpoint& kept) {
+  const auto is_kept = [&kept](const std::filesystem::path& file) {
+    return file == kept.path ||
+           std::ranges::count(kept.parts, file.filename().string(), &MemoryPart::file) > 0;
+  };
+  std::vector<std::filesystem::path> others = files_of_rounds(folder);
   std::error_code ignored;
-  for (const std::filesystem::path& file : files_of_rounds(folder)) {
-    if (file != kept && !file.filename().string().starts_with(parts)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (is_segment(entry.path())) {
+      others.push_back(entry.path());
+    }
+  }
+  for (const std::filesystem::path& file : others) {
+    if (!is_kept(file)) {
       std::filesystem::remove(file, ignored);
     }
   }
@@ -192,20 +105,8 @@ void remove_leftovers(const std::filesystem::path& folder) {
   }
 }
 
-const std::string& entry_of(const TensorFile& file, const char* key) {
-  const auto found = file.metadata.find(key);
-  if (found == file.metadata.end()) {
-    throw Error(ErrorKind::run, fmt::format("it has no {}", key));
-  }
-  return found->second;
-}
-
-Json metadata_of(const TensorFile& file) {
-  return parse_json(entry_of(file, kMetadataKey), "its metadata");
-}
-
 std::string seal_of(const TensorFile& file) {
-  return sha256_hex(entry_of(file, kMetadataKey) + "\n" + entry_of(file, kPartsKey));
+  return sha256_hex(entry_of(file, kCheckpointKey) + "\n" + entry_of(file, kPartsKey));
 }
 
 // Of a tensor on the CPU: its name, type, shape and bytes.
@@ -243,35 +144,27 @@ void check_hashes(const TensorFile& file) {
   }
 }
 
-const Json& table(const CheckedJson& value) {
-  std::ignore = value.members();
-  return value.json();
-}
-
-Memories take_clients(const CheckedJson& saved) {
-  Memories clients;
-  for (const auto& [id, values] : saved.members()) {
-    ClientMemory& memory = clients[saved_client(id, values.name(), {})];
-    memory.own.values = table(values.at("own"));
-    memory.base.values = table(values.at("base"));
-  }
-  return clients;
-}
-
 Checkpoint decode(const TensorFile& file, const CheckedJson& json, const LayoutPtr& layout) {
   Checkpoint checkpoint;
   checkpoint.experiment_hash = json.at("experiment").text();
   checkpoint.rounds_done = json.at("rounds_done").count();
   checkpoint.traffic = traffic_of(json.at("traffic"));
-  std::ignore = json.at("history").elements();
-  checkpoint.history = json.at("history").json();
+  if (json.at("version").count() < kVersion) {
+    std::ignore = json.at("history").elements();
+    checkpoint.history = json.at("history").json();
+    checkpoint.clients = take_clients(json.at("clients"));
+    checkpoint.has_history = true;
+  } else {
+    checkpoint.events_hash = json.at("events_sha256").text();
+  }
   checkpoint.events_size = static_cast<std::uintmax_t>(json.at("events_size").count());
   checkpoint.wall_seconds = json.at("wall_seconds").number(0.0);
   checkpoint.method.values = table(json.at("method"));
-  checkpoint.clients = take_clients(json.at("clients"));
   if (const auto parts = json.find("parts")) {
     for (const CheckedJson& part : parts->elements()) {
-      checkpoint.parts.push_back({part.at("file").text(), part.at("sha256").text()});
+      const auto bytes = part.find("bytes");
+      checkpoint.parts.push_back({part.at("file").text(), part.at("sha256").text(),
+                                  static_cast<std::uintmax_t>(bytes ? bytes->count() : 0)});
     }
   }
   const auto global = file.tensors.find("global");
@@ -290,7 +183,8 @@ Checkpoint decode(const TensorFile& file, const CheckedJson& json, const LayoutP
   return checkpoint;
 }
 
-// Adds the memory that lies in a part. Its name may be forged: it must be one of the checkpoint's.
+// Adds the memory that lies in a part, as older versions wrote them. Its name may be forged: it
+// must be one of the checkpoint's.
 void read_part(const MemoryPart& part, Checkpoint& checkpoint) {
   const std::string start = checkpoint.path.stem().string() + std::string(kPartMark);
   if (!part.file.starts_with(start) || part.file.find('/') != std::string::npos) {
@@ -306,6 +200,88 @@ void read_part(const MemoryPart& part, Checkpoint& checkpoint) {
       throw Error(ErrorKind::run, fmt::format("client {} is in two of its parts", client));
     }
   }
+}
+
+// Adds what lies in the segments: of every client the last that was said of it.
+void read_segments(Checkpoint& checkpoint, const SpillOptions& spill_options) {
+  std::map<std::int64_t, ServerEntry> entries;
+  Spill spill(spill_options);  // there may be more than fits into memory
+  std::int64_t in_memory = 0;
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < checkpoint.parts.size(); ++i) {
+    const MemoryPart& part = checkpoint.parts[i];
+    if (!names.insert(part.file).second) {
+      throw Error(ErrorKind::run, fmt::format("it names {} twice", quoted_name(part.file)));
+    }
+    read_segment(checkpoint.path.parent_path(), part, [&](const SegmentRecord& saved) {
+      ClientRecord record = decode_record(saved.client, saved.payload,
+                                          fmt::format("client {} in {}", saved.client, part.file));
+      checkpoint.places[saved.client] = {i, saved.offset, saved.bytes.size(),
+                                         record.memory.has_value()};
+      if (record.memory) {
+        if (const auto old = checkpoint.clients.find(saved.client);
+            old != checkpoint.clients.end()) {
+          in_memory -= bytes_in_memory(old->second);
+          checkpoint.clients.erase(old);
+        }
+        if (!record.memory->empty()) {
+          keep_within(*record.memory, spill, in_memory);
+          checkpoint.clients[saved.client] = std::move(*record.memory);
+        }
+      }
+      if (record.server) {
+        entries[saved.client] = std::move(*record.server);
+      }
+    });
+  }
+  for (auto& [client, entry] : entries) {
+    for (auto& [column, value] : entry.values) {
+      checkpoint.method.take_entry(column, client, std::move(value));
+    }
+    for (const auto& [column, tensor] : entry.tensors) {
+      checkpoint.method.take_entry(column, client, tensor);
+    }
+  }
+}
+
+void read_parts(const CheckedJson& metadata, Checkpoint& checkpoint, const SpillOptions& spill) {
+  if (metadata.at("version").count() == kVersion) {
+    read_segments(checkpoint, spill);
+    return;
+  }
+  for (const MemoryPart& part : checkpoint.parts) {
+    read_part(part, checkpoint);
+  }
+}
+
+// The file that names the others.
+void write_head(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
+  TensorFile file;
+  file.tensors["global"] = checkpoint.global.flat;
+  for (const auto& [name, tensor] : checkpoint.method.tensors) {
+    file.tensors["method/" + name] = tensor;
+  }
+  Json json{{"version", kVersion},
+            {"experiment", checkpoint.experiment_hash},
+            {"rounds_done", checkpoint.rounds_done},
+            {"traffic", to_json(checkpoint.traffic)},
+            {"events_size", checkpoint.events_size},
+            {"events_sha256", checkpoint.events_hash},
+            {"wall_seconds", checkpoint.wall_seconds},
+            {"method", checkpoint.method.values},
+            {"parts", Json::array()}};
+  for (const MemoryPart& part : checkpoint.parts) {
+    if (!std::filesystem::exists(folder / part.file)) {
+      throw Error(ErrorKind::run,
+                  fmt::format("{} was written by another process and cannot be seen here",
+                              (folder / part.file).string()),
+                  "put the run directory on a file system that all nodes share");
+    }
+    json["parts"].push_back({{"file", part.file}, {"bytes", part.bytes}, {"sha256", part.hash}});
+  }
+  file.metadata[kCheckpointKey] = json.dump();
+  seal_checkpoint(file);
+  save_tensors(checkpoint.path, file);
 }
 
 }  // namespace
@@ -326,87 +302,53 @@ void seal_checkpoint(TensorFile& file) {
   file.metadata[kSealKey] = seal_of(file);
 }
 
+bool CheckpointWriter::adopt(const Checkpoint& read) {
+  const auto is_own = [](const MemoryPart& part) { return rank_of_segment(part.file) == 0; };
+  // Of an older version, or with files of other ranks, in which a client's last record says only
+  // what it remembers.
+  if (read.has_history || !std::ranges::all_of(read.parts, is_own)) {
+    return false;
+  }
+  log_.adopt(read.parts, read.places);
+  return true;
+}
+
+void CheckpointWriter::save(Checkpoint head) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder_, failed);
+  head.path = folder_ / (name_of_round(head.rounds_done) + ".safetensors");
+  std::vector<MemoryPart> parts = log_.settle();
+  head.parts.insert(head.parts.begin(), parts.begin(), parts.end());
+  write_head(folder_, head);
+  remove_leftovers(folder_);
+  remove_others(folder_, head);
+}
+
 void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
-  TensorFile file;
-  file.tensors["global"] = checkpoint.global.flat;
-  for (const auto& [name, tensor] : checkpoint.method.tensors) {
-    file.tensors["method/" + name] = tensor;
+  CheckpointWriter writer(folder);
+  std::set<std::int64_t> clients;
+  for (const auto& [client, memory] : checkpoint.clients) {
+    clients.insert(client);
   }
-  Json clients = Json::object();
-  for (const auto& [id, memory] : checkpoint.clients) {
-    put_client(id, memory, file, clients);
-  }
-  Json json{{"version", checkpoint.parts.empty() ? kVersion : kVersionInParts},
-            {"experiment", checkpoint.experiment_hash},
-            {"rounds_done", checkpoint.rounds_done},
-            {"traffic", to_json(checkpoint.traffic)},
-            {"history", checkpoint.history},
-            {"events_size", checkpoint.events_size},
-            {"wall_seconds", checkpoint.wall_seconds},
-            {"method", checkpoint.method.values},
-            {"clients", clients}};
-  for (const MemoryPart& part : checkpoint.parts) {
-    if (!std::filesystem::exists(folder / part.file)) {
-      throw Error(ErrorKind::run,
-                  fmt::format("{} was written by another process and cannot be seen here",
-                              (folder / part.file).string()),
-                  "put the run directory on a file system that all nodes share");
+  each_changed_client({}, checkpoint.method, [&](std::int64_t client) { clients.insert(client); });
+  for (const std::int64_t client : clients) {
+    const auto memory = checkpoint.clients.find(client);
+    ClientRecord record{.server = server_entry(checkpoint.method, client)};
+    if (memory != checkpoint.clients.end()) {
+      record.memory = memory->second;
     }
-    json["parts"].push_back({{"file", part.file}, {"sha256", part.hash}});
+    writer.log().append(client, encode_record(client, record), record.memory.has_value());
   }
-  file.metadata[kMetadataKey] = json.dump();
-  seal_checkpoint(file);
-
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  const std::filesystem::path path =
-      folder / (name_of_round(checkpoint.rounds_done) + ".safetensors");
-  save_tensors(path, file);
-  remove_leftovers(folder);
-  remove_others(folder, path);
+  writer.save(checkpoint);
 }
 
-std::string encode_memories(const std::map<std::int64_t, ClientMemory>& memories) {
-  TensorFile file;
-  Json clients = Json::object();
-  for (const auto& [id, memory] : memories) {
-    put_client(id, memory, file, clients);
-  }
-  file.metadata[kMetadataKey] = Json{{"clients", clients}}.dump();
-  return encode_tensors(file);
-}
-
-std::map<std::int64_t, ClientMemory> decode_memories(std::string_view bytes,
-                                                     const std::string& source) {
-  const TensorFile file = decode_tensors(bytes, source);
-  const Json json = metadata_of(file);
-  Memories clients = take_clients(CheckedJson(json, "").at("clients"));
-  for (const auto& [name, tensor] : file.tensors) {
-    take_tensor(name, tensor, clients);
-  }
-  return clients;
-}
-
-MemoryPart save_part(const std::filesystem::path& folder, std::int64_t round, std::int64_t rank,
-                     const std::map<std::int64_t, ClientMemory>& memories) {
-  const std::string bytes = encode_memories(memories);
-  MemoryPart part{fmt::format("{}{}{}.safetensors", name_of_round(round), kPartMark, rank),
-                  sha256_hex(bytes)};
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  write_file_whole(folder / part.file, bytes);
-  return part;
-}
-
-void keep_newest_checkpoint(const std::filesystem::path& folder) {
-  if (const auto files = checkpoint_files(folder); !files.empty()) {
-    remove_others(folder, files.back());
-  }
+void keep_only_checkpoint(const Checkpoint& checkpoint) {
+  remove_others(checkpoint.path.parent_path(), checkpoint);
 }
 
 std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
                                           const std::string& experiment_hash,
-                                          const LayoutPtr& layout) {
+                                          const LayoutPtr& layout, const SpillOptions& spill) {
   const std::vector<std::filesystem::path> files = checkpoint_files(folder);
   if (files.empty()) {
     return std::nullopt;
@@ -423,12 +365,12 @@ std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
   const Json json = or_damaged([&] { return metadata_of(file); });
   const CheckedJson metadata(json, "");
   if (const std::int64_t version = or_damaged([&] { return metadata.at("version").count(); });
-      version != kVersion && version != kVersionInParts) {
+      version < kOldestRead || version > kVersion) {
     throw Error(
         ErrorKind::run,
-        fmt::format("checkpoint {} was made by {} Winnow: format {}, this program reads {} and {}",
-                    path.string(), version > kVersion ? "a newer" : "an older", version, kVersion,
-                    kVersionInParts),
+        fmt::format("checkpoint {} was made by {} Winnow: format {}, this program reads {} to {}",
+                    path.string(), version > kVersion ? "a newer" : "an older", version,
+                    kOldestRead, kVersion),
         "resume the run with the version that started it, or delete the file to start from "
         "the beginning");
   }
@@ -440,11 +382,7 @@ std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
   }
   Checkpoint checkpoint = or_damaged([&] { return decode(file, metadata, layout); });
   checkpoint.path = path;
-  or_damaged([&] {
-    for (const MemoryPart& part : checkpoint.parts) {
-      read_part(part, checkpoint);
-    }
-  });
+  or_damaged([&] { read_parts(metadata, checkpoint, spill); });
   return checkpoint;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "winnow/base/checked_json.h"
 
@@ -121,10 +122,14 @@ std::optional<std::int64_t> targeted_cost(const History& history, double target)
 }
 
 std::string metrics_csv(const History& history) {
-  std::string text =
-      "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds,"
-      "label_precision,label_recall,top5,train_loss,forward_passes,backward_passes\n";
-  for (const RoundRecord& record : history) {
+  return "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds,"
+         "label_precision,label_recall,top5,train_loss,forward_passes,backward_passes\n" +
+         metrics_lines(history, 0);
+}
+
+std::string metrics_lines(const History& history, std::size_t first) {
+  std::string text;
+  for (const RoundRecord& record : std::span(history).subspan(first)) {
     text += fmt::format("{},{},{},{},{},{},{},{:.3f},{},{},{},{},{},{}\n", record.round,
                         csv_number(record.accuracy), csv_number(record.loss),
                         record.traffic.participations, record.traffic.bytes_up,

@@ -61,5 +61,7 @@ std::optional<std::int64_t> targeted_cost(const History& history, double target)
 
 // One line per round with a header, as pandas reads it.
 std::string metrics_csv(const History& history);
+// The lines of all rounds but the first so many.
+std::string metrics_lines(const History& history, std::size_t first);
 
 }  // namespace winnow

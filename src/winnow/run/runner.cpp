@@ -8,11 +8,13 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <tuple>
 
 #include "winnow/base/arithmetic.h"
 #include "winnow/base/build_info.h"
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
+#include "winnow/base/sha256.h"
 #include "winnow/base/text.h"
 #include "winnow/engine/fingerprint.h"
 #include "winnow/experiment/toml.h"
@@ -78,13 +80,13 @@ bool is_of_run(const fs::directory_entry& entry) {
   if (!fs::is_directory(entry.symlink_status())) {
     return std::ranges::count(kRunFiles, name) > 0 || is_leftover(entry.path());
   }
-  const std::string_view extension = name == kCheckpointFolder ? ".safetensors"
-                                     : name == kSpoolFolder    ? kSpoolExtension
-                                                               : "";
-  return !extension.empty() &&
+  const bool is_checkpoint = name == kCheckpointFolder;
+  const std::string_view extension = is_checkpoint ? ".safetensors" : kSpoolExtension;
+  return (is_checkpoint || name == kSpoolFolder) &&
          std::ranges::all_of(fs::directory_iterator(entry.path()), [&](const auto& file) {
            return fs::is_regular_file(file.symlink_status()) &&
-                  (file.path().extension() == extension || is_leftover(file.path()));
+                  (file.path().extension() == extension || is_leftover(file.path()) ||
+                   (is_checkpoint && is_segment(file.path())));
          });
 }
 
@@ -209,24 +211,17 @@ class Recorder {
   Recorder(const fs::path& directory, Session& session)
       : directory_(directory),
         session_(session),
-        experiment_hash_(session.experiment().hash_of(read_toml(directory / kExperimentFile))) {
-    std::uintmax_t keep = 0;
-    const auto checkpoint =
-        load_checkpoint(directory / kCheckpointFolder, experiment_hash_, session.crew().layout());
-    if (checkpoint) {
-      restore(*checkpoint, session);
-      keep = checkpoint->events_size;
-      check_events(keep);
-      keep_newest_checkpoint(directory / kCheckpointFolder);
-    }
-    const std::vector<Json> rounds = read_kept_rounds(keep);
+        experiment_hash_(session.experiment().hash_of(read_toml(directory / kExperimentFile))),
+        checkpoints_(directory / kCheckpointFolder) {
+    auto checkpoint = load_checkpoint(directory / kCheckpointFolder, experiment_hash_,
+                                      session.crew().layout(), session.spill_options());
+    const std::uintmax_t keep = checkpoint ? checkpoint->events_size : 0;
+    const std::vector<Json> rounds = checkpoint ? continue_from(*checkpoint) : std::vector<Json>();
     remove_leftovers();
     events_ = std::make_unique<AppendingFile>(directory / kEventsFile, keep);
     tensorboard_ = std::make_unique<TensorBoardWriter>(directory / kTensorBoardFile, rounds);
     session.world().ledger.write(directory / kLedgerFile);
-    const Census picture = count_clients(session.experiment(), session.world());
-    write_file_whole(directory / kPartitionFile,
-                     census_json(session.world(), picture).dump() + "\n");
+    write_census(directory / kPartitionFile, session.world());
     saved_rounds_ = session.rounds_done();
     if (checkpoint) {
       event({{"event", "resumed"},
@@ -279,11 +274,13 @@ class Recorder {
     }
     check_place();
     events_->sync();
-    Checkpoint checkpoint = session_.checkpoint();
-    checkpoint.experiment_hash = experiment_hash_;
-    checkpoint.events_size = events_->size();
-    checkpoint.parts = session_.save_parts(directory_ / kCheckpointFolder);
-    save_checkpoint(directory_ / kCheckpointFolder, checkpoint);
+    Checkpoint head = session_.head();
+    head.experiment_hash = experiment_hash_;
+    head.events_size = events_->size();
+    head.events_hash = Sha256(log_hash_).hex();
+    head.parts = session_.save_parts(directory_ / kCheckpointFolder);
+    session_.save_changes(checkpoints_.log());
+    checkpoints_.save(std::move(head));
     write_metrics();
     saved_rounds_ = session_.rounds_done();
   }
@@ -309,15 +306,38 @@ class Recorder {
   }
 
  private:
-  static void restore(const Checkpoint& checkpoint, Session& session) {
-    try {
-      session.restore(checkpoint);
-    } catch (const Error& error) {
-      throw damaged_checkpoint(checkpoint.path, error.what());
+  // Puts the checkpoint into the session, with the rounds of the log, which are returned.
+  std::vector<Json> continue_from(Checkpoint& checkpoint) {
+    check_events(checkpoint.events_size);
+    const std::string log = read_kept(checkpoint);
+    log_hash_.update(log);
+    std::vector<Json> rounds = read_rounds(log);
+    if (!checkpoint.has_history) {
+      checkpoint.history = Json(rounds);
     }
+    // Of other ranks everything is written anew: clients may go elsewhere.
+    const bool goes_on = session_.engine().workforce().ranks == 1 && checkpoints_.adopt(checkpoint);
+    Checkpoint names;
+    names.parts = checkpoint.parts;
+    names.path = checkpoint.path;
+    try {
+      session_.restore(std::move(checkpoint));
+    } catch (const Error& error) {
+      throw damaged_checkpoint(names.path, error.what());
+    }
+    check_rounds(rounds);
+    if (goes_on) {
+      session_.forget_changes();
+    }
+    keep_only_checkpoint(names);
+    return rounds;
   }
 
-  void event(const Json& json) { events_->write_line(json.dump()); }
+  void event(const Json& json) {
+    const std::string line = json.dump();
+    log_hash_.update(line + "\n");
+    events_->write_line(line);
+  }
 
   void keep_labels(const Json& labels) {
     if (!labels.is_null()) {
@@ -337,12 +357,26 @@ class Recorder {
     }
   }
 
-  void write_metrics() const {
-    write_file_whole(directory_ / kMetricsFile, metrics_csv(session_.history()));
+  void write_metrics() {
+    append_metrics();
     Json findings{{"round", session_.rounds_done()}};
     findings.update(judge_clients(session_.world(), session_.findings(), session_.details(),
                                   session_.engine().traces()));
     write_file_whole(directory_ / kFindingsFile, findings.dump() + "\n");
+  }
+
+  // All rounds the first time, whatever an earlier process has written; then those that are new.
+  void append_metrics() {
+    const History& history = session_.history();
+    const fs::path path = directory_ / kMetricsFile;
+    if (!metrics_ || !metrics_->in_place()) {
+      const std::string text = metrics_csv(history);
+      write_file_whole(path, text);
+      metrics_ = std::make_unique<AppendingFile>(path, text.size());
+    } else {
+      metrics_->write(metrics_lines(history, measured_));
+    }
+    measured_ = history.size();
   }
 
   // Events are on the disk before the checkpoint that counts them.
@@ -363,32 +397,43 @@ class Recorder {
                             (directory_ / kCheckpointFolder).string()));
   }
 
-  // The rounds of the log up to the checkpoint, which must be those of its history.
-  std::vector<Json> read_kept_rounds(std::uintmax_t keep) const {
-    const fs::path path = directory_ / kEventsFile;
-    const std::string log = keep > 0 ? read_file(path).substr(0, keep) : "";
+  // The log up to the checkpoint, as it was when that was made.
+  std::string read_kept(const Checkpoint& checkpoint) const {
+    const std::uintmax_t keep = checkpoint.events_size;
+    std::string log = keep > 0 ? read_file(directory_ / kEventsFile).substr(0, keep) : "";
     if (!log.empty() && log.back() != '\n') {
       refuse_events(
           fmt::format("has no end of a line after the {} bytes that the checkpoint was "
                       "made after",
                       keep));
     }
+    if (!checkpoint.has_history && sha256_hex(log) != checkpoint.events_hash) {
+      refuse_events("does not hold the rounds of the checkpoint");
+    }
+    return log;
+  }
+
+  std::vector<Json> read_rounds(const std::string& log) const {
     std::vector<Json> rounds;
-    std::vector<std::string> hashes;
     Json started = Json::object();
-    for_each_event(path, log, [&](const Json& event) {
+    for_each_event(directory_ / kEventsFile, log, [&](const Json& event) {
       if (event.at("event") == "round") {
-        hashes.push_back(round_of(event).hash);
+        std::ignore = round_of(event);
         rounds.push_back(event);
       } else if (event.at("event") == "started") {
         started = event;
       }
     });
     check_weights(started, session_);
-    if (!std::ranges::equal(hashes, session_.history(), {}, {}, &RoundRecord::hash)) {
+    return rounds;
+  }
+
+  // The rounds of the log must be those of the session's history.
+  void check_rounds(const std::vector<Json>& rounds) const {
+    const auto hash = [](const Json& event) { return round_of(event).hash; };
+    if (!std::ranges::equal(rounds, session_.history(), {}, hash, &RoundRecord::hash)) {
       refuse_events("does not hold the rounds of the checkpoint");
     }
-    return rounds;
   }
 
   // What a killed process was writing when it died; the lock says that nobody is writing now.
@@ -407,6 +452,10 @@ class Recorder {
   std::unique_ptr<AppendingFile> events_;
   std::unique_ptr<TensorBoardWriter> tensorboard_;
   std::int64_t saved_rounds_ = 0;
+  CheckpointWriter checkpoints_;
+  Sha256 log_hash_;  // of the log so far
+  std::unique_ptr<AppendingFile> metrics_;
+  std::size_t measured_ = 0;  // rounds in metrics_
 };
 
 // Plays the next round, as often as it takes.

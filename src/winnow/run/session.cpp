@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "winnow/base/error.h"
 #include "winnow/base/sha256.h"
@@ -185,8 +186,9 @@ Score Session::evaluate() {
 
 Session::Played Session::play() {
   const std::int64_t round = rounds_done();
-  Archive before;
-  method_->save(before);
+  if (!knows_kept_) {
+    note_method();
+  }
   const Traffic traffic_before = engine_->traffic();
   const State global_before = global_;
   Played played;
@@ -225,7 +227,7 @@ Session::Played Session::play() {
     engine_->rollback();
     engine_->restore(traffic_before);
     global_ = global_before;
-    method_->load(before);
+    method_->load(kept_);
     throw;
   }
   const bool keeps = !method_->keeps_labels_as(round, setting_).empty();
@@ -241,9 +243,18 @@ Session::Played Session::play() {
     played.record.label_recall = chosen->label_recall;
   }
   played.labels = labels_after(round, traces_before);
-  played.quality = judge(world_, method_->findings(), engine_->traces());
+  played.quality = judge(world_, method_->claims(), engine_->traces());
   history_.push_back(played.record);
+  note_method();
   return played;
+}
+
+void Session::note_method() {
+  Archive now;
+  method_->save(now);
+  each_changed_client(kept_, now, [this](std::int64_t client) { server_changes_.insert(client); });
+  kept_ = std::move(now);
+  knows_kept_ = true;
 }
 
 Json Session::labels_after(std::int64_t round, const Traces& before) const {
@@ -302,19 +313,49 @@ std::vector<MemoryPart> Session::save_parts(const std::filesystem::path& folder)
   return engine_->save_parts(folder, rounds_done());
 }
 
+Checkpoint Session::head() const {
+  Checkpoint head;
+  head.experiment_hash = experiment_.hash();
+  head.rounds_done = rounds_done();
+  head.global = global_;
+  if (knows_kept_) {
+    head.method = kept_;
+  } else {
+    method_->save(head.method);
+  }
+  head.traffic = engine_->traffic();
+  head.wall_seconds = seconds();
+  return head;
+}
+
 Checkpoint Session::checkpoint() const {
-  Checkpoint checkpoint;
-  checkpoint.experiment_hash = experiment_.hash();
-  checkpoint.rounds_done = rounds_done();
-  checkpoint.global = global_;
-  method_->save(checkpoint.method);
+  Checkpoint checkpoint = head();
   checkpoint.clients = engine_->memories();
-  checkpoint.traffic = engine_->traffic();
   for (const RoundRecord& record : history_) {
     checkpoint.history.push_back(record.to_json());
   }
-  checkpoint.wall_seconds = seconds();
   return checkpoint;
+}
+
+void Session::save_changes(SegmentLog& log) {
+  const std::vector<std::int64_t> remembering = engine_->take_changed();
+  std::set<std::int64_t> changed = std::exchange(server_changes_, {});
+  changed.insert(remembering.begin(), remembering.end());
+  for (const std::int64_t client : changed) {
+    ClientRecord record{.server = server_entry(kept_, client)};
+    if (log.has_memory(client) || std::ranges::binary_search(remembering, client)) {
+      record.memory = engine_->memory(client);
+    }
+    log.append(client, encode_record(client, record), record.memory.has_value());
+    if (record.memory) {
+      drop_pages(*record.memory);
+    }
+  }
+}
+
+void Session::forget_changes() {
+  engine_->take_changed();
+  server_changes_.clear();
 }
 
 Bounds Session::bounds() const {
@@ -342,7 +383,7 @@ void Session::check_restored() const {
   const bool all_answer = federation.dropout == 0.0 && federation.absences.empty();
   if (measured() != Measured::global && all_answer && engine_->shows_own_models()) {
     const auto hashes = engine_->own_hashes();
-    for (const std::int64_t client : clients_with_samples(*engine_)) {
+    for (const std::int64_t client : engine_->with_samples()) {
       if (!hashes.contains(client)) {
         throw Error(ErrorKind::run, fmt::format("client {} has no model", client));
       }
@@ -354,7 +395,7 @@ void Session::check_restored() const {
   }
 }
 
-void Session::restore(const Checkpoint& checkpoint) {
+void Session::restore(Checkpoint checkpoint) {
   History history = history_of(checkpoint.history);
   if (checkpoint.rounds_done != static_cast<std::int64_t>(history.size()) ||
       checkpoint.rounds_done > rounds_) {
@@ -363,15 +404,24 @@ void Session::restore(const Checkpoint& checkpoint) {
                             "experiment",
                             checkpoint.rounds_done, history.size(), rounds_));
   }
+  for (const auto& [client, place] : checkpoint.places) {
+    if (client < 0 || client >= engine_->size()) {
+      throw Error(ErrorKind::run, fmt::format("client {}: it is not one of the {} clients", client,
+                                              engine_->size()));
+    }
+  }
   global_ = checkpoint.global.to(crew_->device());
-  Archive saved = checkpoint.method;
-  saved.bounds = bounds();
-  method_->load(saved);
-  engine_->restore(checkpoint.clients);
+  checkpoint.method.bounds = bounds();
+  method_->load(checkpoint.method);
+  checkpoint.method = {};
+  engine_->restore(std::move(checkpoint.clients));
   engine_->restore(checkpoint.traffic);
   engine_->settled(checkpoint.rounds_done);
   history_ = std::move(history);
   check_restored();
+  kept_ = {};
+  server_changes_.clear();
+  note_method();
   seconds_before_ = checkpoint.wall_seconds;
   started_ = std::chrono::steady_clock::now();
 }

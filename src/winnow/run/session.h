@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,9 +65,15 @@ class Session {
   // it: they write it into the folder by themselves, as save_parts() says.
   Checkpoint checkpoint() const;
   std::vector<MemoryPart> save_parts(const std::filesystem::path& folder);
+  // The same without clients and history, and what there is of the clients that changed since the
+  // last call, or since the start, for the log of a CheckpointWriter.
+  Checkpoint head() const;
+  void save_changes(SegmentLog& log);
+  // What changed so far is in a file already.
+  void forget_changes();
   // Throws Error(kind run) where the checkpoint does not fit the run; the session is then of no
   // more use.
-  void restore(const Checkpoint& checkpoint);
+  void restore(Checkpoint checkpoint);
 
   const Experiment& experiment() const { return experiment_; }
   const World& world() const { return world_; }
@@ -80,6 +87,8 @@ class Session {
   std::string model_hash() const;
   const History& history() const { return history_; }
   const Engine& engine() const { return *engine_; }
+  // How much of what clients remember stays in memory.
+  const SpillOptions& spill_options() const { return hosted_.place->members().spill_options(); }
   const Crew& crew() const { return *crew_; }
   Crew& crew() { return *crew_; }
   Examiner& examiner() { return *examiner_; }
@@ -102,6 +111,8 @@ class Session {
   // What a checkpoint's parts have to fit.
   Bounds bounds() const;
   void check_restored() const;
+  // Takes down what the method keeps after a round, and of which clients it changed.
+  void note_method();
 
   Experiment experiment_;
   Hosted hosted_;
@@ -118,6 +129,9 @@ class Session {
   std::map<std::string, std::map<std::int64_t, double>> local_scores_;
   State global_;
   History history_;
+  Archive kept_;                           // what the method keeps as of the last finished round
+  bool knows_kept_ = false;                // false before the first
+  std::set<std::int64_t> server_changes_;  // clients of which it changed since the last save
   std::chrono::steady_clock::time_point started_;
   double seconds_before_ = 0.0;  // of earlier processes of the same run
   WeightSource weight_source_;

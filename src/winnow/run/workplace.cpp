@@ -163,6 +163,7 @@ Workplace::Workplace(const Experiment& experiment, World world, const Registry& 
                                          *crew_)),
       examiner_(std::make_unique<LocalExaminer>(world_.data, input_size_,
                                                 experiment.train.eval_batch, *crew_, *members_)) {
+  members_->spill_beyond({.limit = runtime.client_memory_mb << 20});
   setting_ = {.seed = experiment.seed,
               .rounds = experiment.rounds,
               .clients = members_->size(),

@@ -31,6 +31,7 @@ struct Runtime {
   bool wire = false;               // every message is packed into bytes and unpacked again
   std::string engine = "local";    // who runs the clients, one of `engines`
   Engines engines = local_engines();
+  std::int64_t client_memory_mb = 1024;  // of what clients remember; the rest is on the disk
   double patience = 1800.0;  // seconds that another process may be silent while it owes an answer
 };
 

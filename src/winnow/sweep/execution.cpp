@@ -51,6 +51,29 @@ void order_by_seed(const Sweep& sweep, std::vector<PlannedRun>& plan) {
   });
 }
 
+// The last event of a round in a log, which may be long and is looked at often: only its end is
+// read, and more of it where the round is not there. Null where there is none.
+Json last_round(const fs::path& events) {
+  constexpr std::string_view kRound = R"({"event":"round")";
+  for (std::size_t bytes = std::size_t{1} << 14;; bytes *= 8) {
+    const std::string end = read_end(events, bytes);
+    std::vector<std::string> lines = split(end, '\n');
+    lines.pop_back();  // empty, or not complete
+    const bool is_all = end.size() < bytes;
+    if (!is_all && !lines.empty()) {
+      lines.erase(lines.begin());  // it may have begun earlier
+    }
+    for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+      if (line->starts_with(kRound)) {
+        return parse_json_or_null(*line);
+      }
+    }
+    if (is_all) {
+      return nullptr;
+    }
+  }
+}
+
 }  // namespace
 
 double share_done(const fs::path& directory) {
@@ -58,18 +81,12 @@ double share_done(const fs::path& directory) {
   if (!fs::exists(events)) {
     return 0.0;
   }
-  std::int64_t rounds = 0;
-  std::int64_t of = 0;
-  for (const std::string& line : split(read_file(events), '\n')) {
-    if (line.starts_with(R"({"event":"round")")) {
-      ++rounds;
-    } else if (line.starts_with(R"({"event":"started")")) {
-      const Json started = parse_json_or_null(line);
-      const auto planned = started.find("rounds");
-      of = planned != started.end() && planned->is_number_integer() ? planned->get<std::int64_t>()
-                                                                    : 0;
-    }
-  }
+  const auto number = [](const Json& event, const char* key) {
+    const auto found = event.is_object() ? event.find(key) : event.end();
+    return found != event.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+  };
+  const std::int64_t of = number(parse_json_or_null(read_first_line(events)), "rounds");
+  const std::int64_t rounds = number(last_round(events), "round");
   return of > 0 ? static_cast<double>(rounds) / static_cast<double>(of) : 0.0;
 }
 

@@ -126,11 +126,11 @@ std::vector<FoundRun> read_runs(const std::vector<std::string>& directories,
       runs.push_back({RunPlace{.directory = directory}, source, false, "", {}, {}});
     } else if (!fs::exists(directory)) {
       throw Error(ErrorKind::run, fmt::format("{} does not exist", directories[source]),
-                  "give a folder that 'winnow run' or 'winnow sweep' has made");
+                  "give a folder made by 'winnow run' or 'winnow sweep'");
     } else {
       throw Error(ErrorKind::run,
                   fmt::format("{} holds neither a run nor a sweep", directories[source]),
-                  "give a folder that 'winnow run' or 'winnow sweep' has made");
+                  "give a folder made by 'winnow run' or 'winnow sweep'");
     }
   }
   for (FoundRun& run : runs) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kIndex = "sweep.json";
 constexpr std::int64_t kSweepFormat = 1;
-constexpr const char* kIndexHint = "give the sweep command again to write it anew";
+constexpr const char* kIndexHint = "run the sweep command again to write a new one";
 
 void check_arena_part(const Json& part, const std::filesystem::path& path) {
   try {

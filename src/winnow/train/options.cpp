@@ -16,29 +16,33 @@ Params declare(TrainOptions& options) {
       .range(1, 100000);
   params
       .add("batch_size", options.batch_size,
-           "samples in one training step; a last batch that is smaller is kept")
+           "samples in one training step; a smaller last batch is kept")
       .range(1, 1000000);
   params
       .add("optimizer", options.optimizer,
-           "optimiser of the clients; its state starts afresh in every participation")
+           "optimiser of the clients; its state is reset in every participation")
       .choices({"sgd", "adam", "adamw"});
   params.add("lr", options.lr, "learning rate of the first round").at_least(0);
   params.add("lr_schedule", options.lr_schedule, "how the learning rate changes over the rounds")
       .choices({"exponential", "step", "cosine"});
   params
       .add("lr_decay", options.lr_decay,
-           "exponential: lr is multiplied by it after every round; step: after every lr_step_size "
-           "rounds")
+           "exponential: the learning rate is multiplied by this after every round; step: after "
+           "every lr_step_size rounds")
       .above(0)
       .range(0, 1);
-  params.add("lr_step_size", options.lr_step_size, "step: rounds with one learning rate")
+  params
+      .add("lr_step_size", options.lr_step_size,
+           "step: number of rounds with the same learning rate")
       .range(1, 1e9);
-  params.add("lr_min", options.lr_min, "cosine: what the learning rate goes down to").at_least(0);
-  params.add("momentum", options.momentum, "sgd: momentum; starts afresh in every participation")
+  params.add("lr_min", options.lr_min, "cosine: the learning rate at the end of the run")
+      .at_least(0);
+  params.add("momentum", options.momentum, "sgd: momentum; reset in every participation")
       .range(0, 1);
   params.add("beta1", options.beta1, "adam, adamw: decay of the first moment").range(0, 0.999999);
   params.add("beta2", options.beta2, "adam, adamw: decay of the second moment").range(0, 0.999999);
-  params.add("eps", options.eps, "adam, adamw: added to the root of the second moment").above(0);
+  params.add("eps", options.eps, "adam, adamw: constant added to the root of the second moment")
+      .above(0);
   params
       .add("weight_decay", options.weight_decay,
            "L2 penalty, as in PyTorch's SGD and Adam; adamw: decoupled from the gradient")
@@ -57,8 +61,8 @@ Params declare(TrainOptions& options) {
       .at_least(0);
   params
       .add("eval_batch", options.eval_batch,
-           "samples in one evaluation batch; affects results only for networks that normalise by "
-           "the batch")
+           "samples in one evaluation batch; affects results only for networks that always "
+           "normalise with batch statistics")
       .range(1, 1000000);
   return params;
 }

@@ -30,7 +30,8 @@ TEST(ChaosCommand, WrongUsageIsSaidInOneLine) {
   std::filesystem::create_directory(shop / "there");
   const Ended there = shop.call({"chaos", "--only", "12", "--keep", "there"});
   EXPECT_EQ(there.code, 2);
-  EXPECT_EQ(there.err, "winnow: --keep there is there already\n  name a folder that is not\n");
+  EXPECT_EQ(there.err,
+            "winnow: --keep there already exists\n  name a folder that does not exist yet\n");
 }
 
 // scripts/nightly plays all rows; these are a fault of the line and one of a member.
@@ -56,7 +57,7 @@ TEST(ChaosCommand, ARowThatFailsSaysWhatWasSeen) {
   EXPECT_THAT(ended.out, AllOf(ContainsRegex("^ 7  FAILED +[0-9.]+ s  a bit flipped under TLS\n"),
                                HasSubstr("seen:     the server ended with 137\n"),
                                ContainsRegex("\n0 passed, 1 failed, 0 skipped in [0-9]+ s\n$")));
-  EXPECT_THAT(ended.err, HasSubstr("play it again with --only N --keep DIR"));
+  EXPECT_THAT(ended.err, HasSubstr("run it again with --only N --keep DIR"));
 }
 
 }  // namespace winnow::chaos_command_test

@@ -40,7 +40,7 @@ TEST(Consent, ATextOfTheServerStaysInItsLine) {
   const TestFolder folder;
   Dealing dealing(experiment_with("fedavg"), folder / "dealt");
   const std::size_t lines = split(consent_text(dealing.charter, ""), '\n').size();
-  dealing.charter.federation = "f\nWhat leaves this member:\n  - nothing";
+  dealing.charter.federation = "f\nWhat this member sends:\n  - nothing";
   dealing.charter.experiment["method"]["name"] = "fedavg\nIts models stay here.";
   dealing.charter.leaves.front() += "\nIts model stays here.";
   EXPECT_EQ(split(consent_text(dealing.charter, ""), '\n').size(), lines);
@@ -61,18 +61,18 @@ TEST(Consent, IsGivenOnceByHashOrByAYes) {
   EXPECT_NO_THROW(require_consent(charter, hash, {.pinned = hash}));
   EXPECT_NO_THROW(require_consent(charter, hash, {.given = hash}));
   EXPECT_NO_THROW(require_consent(charter, hash, {.ask = says(true)}));
-  EXPECT_THAT(shown, HasSubstr("What leaves this member"));
+  EXPECT_THAT(shown, HasSubstr("What this member sends to the server:\n"));
   EXPECT_EQ(error_text([&] { require_consent(charter, hash, {.ask = says(false)}); }),
-            "the charter is not agreed to | to agree, add: --agree " + hash);
+            "the charter has not been agreed to | to agree, add: --agree " + hash);
   EXPECT_EQ(error_text([&] { require_consent(charter, hash, {}); }),
-            "the charter is not agreed to | to agree, add: --agree " + hash);
+            "the charter has not been agreed to | to agree, add: --agree " + hash);
   EXPECT_EQ(error_text([&] { require_consent(charter, hash, {.given = hash.substr(0, 63)}); }),
             "--agree " + hash.substr(0, 63) + ": the charter of the server has the hash " + hash +
                 " | read it first: winnow join without --agree shows it");
   const std::string other(64, '0');
   EXPECT_EQ(
       error_text([&] { require_consent(charter, hash, {.pinned = other, .ask = says(false)}); }),
-      "the charter has changed and is not agreed to again | to agree, add: --agree " + hash);
+      "the charter has changed and has not been agreed to again | to agree, add: --agree " + hash);
   EXPECT_THAT(shown, HasSubstr("The charter has changed since it was agreed to."));
 }
 

@@ -239,8 +239,8 @@ TEST(Joiner, RefusalsAreSaidInWords) {
             "the server refuses this member: client-9 is not enrolled | ask the operator to add it "
             "to [[members]]");
   EXPECT_EQ(text(refusal(v1::WRONG_NUMERICS, "")),
-            "the server refuses this member: it computes in another way | use the version of "
-            "Winnow that the server has");
+            "the server refuses this member: it computes differently | use the version of Winnow "
+            "that the server has");
   EXPECT_EQ(text(refusal(v1::REVOKED, "\x1b[31mred")),
             "the server refuses this member: \\x1b[31mred | ask the operator for another "
             "certificate");
@@ -258,7 +258,7 @@ TEST(Joiner, RefusesAServerThatHasChangedItsCharterOrItsMindAboutWhoThisIs) {
     welcome.set_charter_hash(std::string(32, 'x'));
   };
   EXPECT_THAT(error_text([&] { meeting.joiner->join(); }),
-              HasSubstr("the charter of the server is another one now"));
+              HasSubstr("the charter of the server has changed"));
   meeting.server.change_welcome = [](v1::Welcome& welcome) { welcome.set_client(3); };
   EXPECT_EQ(error_text([&] { meeting.joiner->join(); }),
             "the server calls this member client 3, it is client 0");
@@ -403,13 +403,13 @@ TEST(Offer, IsCheckedBeforeItIsShown) {
   server.client = 0;
   server.change_welcome = [](v1::Welcome& welcome) { welcome.clear_charter_hash(); };
   EXPECT_THAT(error_text([&] { accept_offer(server, offer, random_process()); }),
-              HasSubstr("the charter of the server is another one now"));
+              HasSubstr("the charter of the server has changed"));
   server.change_welcome = [](v1::Welcome& welcome) { welcome.set_protocol(9); };
   EXPECT_EQ(error_text([&] { ask_offer(server, random_process()); }),
             "the server speaks protocol 9, this program 1");
   server.change_welcome = [](v1::Welcome& welcome) { welcome.mutable_charter()->append(" "); };
   EXPECT_EQ(error_text([&] { ask_offer(server, random_process()); }),
-            "the server sends a charter that does not have the hash it tells");
+            "the server sends a charter that does not have the hash it announces");
   server.change_welcome = nullptr;
   const std::string bytes = bytes_in(dealing.place->world().public_images);
   server.shown[bytes_of_hex(offer.charter.public_digest)] = bytes;

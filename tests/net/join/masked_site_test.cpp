@@ -168,7 +168,7 @@ TEST(MaskedSums, TheCharterSaysSoAndMembersConsentToIt) {
   const std::string text = consent_text(dealing.charter, dealing.charter.hash());
   EXPECT_THAT(text, HasSubstr("sums         under masks: the server sees sums of models, never a "
                               "single one\n"));
-  EXPECT_THAT(text, HasSubstr("low words of 'model' under masks: only the sum over all members"));
+  EXPECT_THAT(text, HasSubstr("low words of 'model', masked: only their sum over all members"));
   EXPECT_THAT(text, HasSubstr("shares of its keys for masks, each sealed for another member"));
   EXPECT_TRUE(read_charter(dealing.charter.text()).masked);
   Charter floating = dealing.charter;

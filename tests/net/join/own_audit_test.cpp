@@ -196,7 +196,7 @@ TEST_F(OwnAudit, AMemberThatWasNotJudgedIsToldSo) {
   const ClientMemory nothing;
   const AuditedMember alone{absent.name, absent.client, absent.world, nothing, absent.names};
   EXPECT_EQ(write_own_audit(folder, dealing_.charter, alone),
-            "the audit is over without this member: it was absent, or has too few samples");
+            "the audit ended without this member: it was absent, or has too few samples");
   EXPECT_FALSE(std::filesystem::exists(folder));
   absent.names.pop_back();
   EXPECT_THAT(error_text([&] { write_own_audit(folder, dealing_.charter, absent); }),

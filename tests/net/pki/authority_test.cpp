@@ -58,9 +58,9 @@ TEST_F(AuthorityTest, HasAKeyThatOnlyItsOwnerMayRead) {
 TEST_F(AuthorityTest, IsNeverOverwrittenAndNamesWhatIsNone) {
   const std::string place = (folder_ / "authority").string();
   EXPECT_EQ(error_text([&] { Authority::create(place, "X"); }),
-            place + " exists already | choose a new folder: an authority is never overwritten");
+            place + " already exists | choose a new folder: an authority is never overwritten");
   EXPECT_EQ(error_text([&] { Authority::create(place + "/", "X"); }),
-            place + "/ exists already | choose a new folder: an authority is never overwritten");
+            place + "/ already exists | choose a new folder: an authority is never overwritten");
   EXPECT_EQ(error_text([&] { Authority::open(folder_.path()); }),
             folder_.path().string() +
                 " is not an authority's folder | 'winnow pki init DIR --name TITLE' makes one");
@@ -74,8 +74,8 @@ TEST_F(AuthorityTest, TitlesAndDaysMustMakeSense) {
   EXPECT_THAT(made("", 1), StartsWith("'' cannot be the title of a federation | "));
   EXPECT_THAT(made("a\nb", 1), HasSubstr("cannot be the title"));
   EXPECT_THAT(made(std::string(65, 'x'), 1), HasSubstr("cannot be the title"));
-  EXPECT_EQ(made("X", 0), "a certificate cannot hold for 0 days | expected 1 to 36500");
-  EXPECT_EQ(made("X", 36501), "a certificate cannot hold for 36501 days | expected 1 to 36500");
+  EXPECT_EQ(made("X", 0), "a certificate cannot be valid for 0 days | expected 1 to 36500");
+  EXPECT_EQ(made("X", 36501), "a certificate cannot be valid for 36501 days | expected 1 to 36500");
   EXPECT_FALSE(fs::exists(folder_ / "other"));
   EXPECT_EQ(made("R\xc3\xb6ntgen", 36500), "no error");
 }
@@ -172,9 +172,9 @@ TEST_F(AuthorityTest, HostsAreNamesOrAddresses) {
 TEST_F(AuthorityTest, ANameIsSignedOnceUnlessReplacedAndThenTheEarlierOneIsRevoked) {
   const Identity first = identity_of(authority_.issue_client("a").certificate);
   EXPECT_EQ(error_text([&] { authority_.issue_client("a"); }),
-            "a has a certificate already | --replace makes a new one and revokes the earlier one");
+            "a already has a certificate | --replace makes a new one and revokes the old one");
   EXPECT_EQ(error_text([&] { authority_.sign(make_request("a").request); }),
-            "a has a certificate already | --replace makes a new one and revokes the earlier one");
+            "a already has a certificate | --replace makes a new one and revokes the old one");
   const Identity second = identity_of(authority_.issue_client("a", 10, Replace::yes).certificate);
   Revocations revoked(authority_.revoked_file());
   EXPECT_TRUE(revoked.contains(first.fingerprint));
@@ -251,8 +251,8 @@ TEST_F(AuthorityTest, RefusesRequestsThatAreDamagedOrNotSignedByTheirKey) {
   const pki::Request request = pki::parse_request(make_request("a").request, {"it"});
   X509_REQ_set_pubkey(request.get(), key.get());
   EXPECT_EQ(said(pki::pem_of(*request)),
-            "the request is not signed by its own key | it was changed on its way, or the one who "
-            "sent it does not have the key");
+            "the request is not signed by its own key | it was changed on the way, or its sender "
+            "does not have the key");
 }
 
 TEST_F(AuthorityTest, RefusesRequestsForNamesThatCannotBe) {
@@ -312,11 +312,11 @@ TEST_F(AuthorityTest, CredentialsAreReadAndChecked) {
   fs::permissions(key, fs::perms(0600));
   write_file_whole(certificate, b.certificate);
   EXPECT_EQ(said(),
-            "the key " + path("a.key") + " is not that of the certificate " + path("a.pem"));
+            "the key " + path("a.key") + " does not belong to the certificate " + path("a.pem"));
   write_file_whole(certificate, make_request("a").request);
   EXPECT_EQ(said(), path("a.pem") +
-                        " is no certificate in PEM form | it is a request: the operator makes a "
-                        "certificate of it with 'winnow pki sign'");
+                        " is no certificate in PEM form | it is a request: the operator turns it "
+                        "into a certificate with 'winnow pki sign'");
   write_file_whole(certificate, std::string(70'000, 'x'));
   EXPECT_THAT(said(), HasSubstr("it has 70000 bytes, more than the 65536 allowed"));
   write_file_whole(certificate, a.certificate);
@@ -335,7 +335,7 @@ TEST_F(AuthorityTest, KeysAreNeitherOverwrittenNorAskedAPassphraseFor) {
   EXPECT_EQ(mode_of(key), 0600);
   EXPECT_EQ(error_text([&] { write_secret(key, "two"); }),
             key.string() +
-                " exists already, and keys are never overwritten | choose another "
+                " already exists, and keys are never overwritten | choose another "
                 "folder, or move the file away");
   EXPECT_EQ(read_file(key), "one");
   const std::string encrypted =

@@ -98,8 +98,8 @@ TEST_F(PkiCommand, SignsANameOnce) {
   const Answer again = sign("two/a.csr", "two.pem", false);
   EXPECT_EQ(again.code, 2);
   EXPECT_EQ(again.err,
-            "winnow: a has a certificate already\n"
-            "  --replace makes a new one and revokes the earlier one\n");
+            "winnow: a already has a certificate\n"
+            "  --replace makes a new one and revokes the old one\n");
   EXPECT_FALSE(fs::exists(at("two.pem")));
   EXPECT_EQ(sign("two/a.csr", "one.pem", false).code, 2);  // the file is there
   const std::string first = read_file(at("one.pem"));
@@ -141,7 +141,7 @@ TEST_F(PkiCommand, IssuesBothKinds) {
       call({"issue", "server", "localhost", "--authority", authority_, "--out", at("server")});
   EXPECT_EQ(again.code, 2);
   EXPECT_EQ(again.err, "winnow: " + at("server/server.key") +
-                           " exists already\n  choose another place, or move the file away\n");
+                           " already exists\n  choose another place, or move the file away\n");
   // Nor beside another federation's.
   ASSERT_EQ(call({"init", at("other"), "--name", "Other"}).code, 0);
   const Answer mixed =
@@ -180,7 +180,7 @@ TEST_F(PkiCommand, ChecksACertificate) {
                                       "federation +[0-9a-f]+\nmember +a\nbegins +20.* UTC\n"
                                       "expires +20.* UTC\nfingerprint +[0-9a-f]+\nthe key fits\n"
                                       "signed by the authority of 'Chest X-ray 2026'\n"
-                                      "it holds\n$"));
+                                      "it is valid\n$"));
   EXPECT_EQ(call({"check", authority_ + "/authority.pem", "--authority", authority_}).code, 0);
 
   const auto said = [&](const std::vector<std::string>& words) {
@@ -191,7 +191,7 @@ TEST_F(PkiCommand, ChecksACertificate) {
     return answer.err;
   };
   EXPECT_EQ(said({at("m/a.pem"), "--key", at("m/b.key")}),
-            "winnow: the key " + at("m/b.key") + " is not that of " + at("m/a.pem") + "\n");
+            "winnow: the key " + at("m/b.key") + " does not belong to " + at("m/a.pem") + "\n");
   ASSERT_EQ(call({"init", at("other"), "--name", "Chest X-ray 2026"}).code, 0);
   EXPECT_THAT(said({at("m/a.pem"), "--authority", at("other")}),
               HasSubstr("a.pem is not signed by the authority " + at("other/authority.pem")));
@@ -219,7 +219,7 @@ TEST_F(PkiCommand, ChecksACertificate) {
 TEST_F(PkiCommand, SaysWhatIsWrongWithTheCommandLine) {
   const Answer exists = call({"init", authority_, "--name", "X"});
   EXPECT_EQ(exists.code, 2);
-  EXPECT_THAT(exists.err, HasSubstr("authority exists already\n  choose a new folder"));
+  EXPECT_THAT(exists.err, HasSubstr("authority already exists\n  choose a new folder"));
   EXPECT_EQ(call({}).code, 2);
   EXPECT_EQ(call({"issue"}).code, 2);
   EXPECT_EQ(call({"init", at("x")}).code, 2);

@@ -278,7 +278,7 @@ TEST_F(Doctor, DoesNotWaitForEver) {
   // Nobody takes what the system has accepted.
   const Port dumb;
   EXPECT_EQ(look(dumb.number(), member_, "127.0.0.1", kBriefly).sentence,
-            "127.0.0.1:PORT takes the connection, but says nothing");
+            "127.0.0.1:PORT accepts the connection, but says nothing");
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
@@ -370,7 +370,7 @@ TEST_F(Doctor, LooksAtOurOwnCertificateFirst) {
             "our certificate is not valid before " + pki::date_text(future().begins));
   EXPECT_EQ(said(server_), "we would show a server's certificate, not a member's");
   EXPECT_EQ(said({member_.certificate, server_.key, member_.authority}),
-            "our key is not that of our certificate");
+            "our key does not belong to our certificate");
   EXPECT_EQ(said({member_.certificate, member_.key, other_.certificate()}),
             "our certificate is of another federation than the authority we trust");
   EXPECT_EQ(said({member_.certificate, member_.key, member_.certificate}),

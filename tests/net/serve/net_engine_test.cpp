@@ -376,7 +376,7 @@ TEST(NetEngine, AnInterruptedRoundGoesOnTooAndChangedTasksAreRefused) {
   Database(folder.path() / "run" / kJournalFile).execute("UPDATE orders SET task_digest = 'other'");
   Bench bench(experiment, members, folder / "run", kAll);
   EXPECT_THAT(error_text([&] { bench.run(); }),
-              HasSubstr("this build plays round 1 differently than it was begun"));
+              HasSubstr("this build runs round 1 differently from the one that began it: ask"));
 }
 
 TEST(NetEngine, WhoIsSilentIsAbsentAndTheSimulationOfItGivesTheSameModel) {

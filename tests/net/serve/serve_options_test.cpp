@@ -58,7 +58,8 @@ TEST(ServeFile, NamesTheKeyThatIsWrong) {
   EXPECT_THAT(says(served({"serve.enrol=\"open\""})), HasSubstr("remove one of the two"));
   Json tree = served();
   tree["members"][1]["name"] = "ann";
-  EXPECT_THAT(says(tree), HasSubstr("members.1.name = \"ann\": there is such a member already"));
+  EXPECT_THAT(says(tree),
+              HasSubstr("members.1.name = \"ann\": another member already has this name"));
   tree["members"][1]["name"] = "a/b";
   EXPECT_THAT(says(tree), HasSubstr("members.1.name = \"a/b\": expected letters"));
   tree["members"] = "ann";

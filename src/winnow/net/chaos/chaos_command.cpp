@@ -38,8 +38,8 @@ class Ground {
     if (stays_) {
       folder_ = fs::absolute(keep);
       if (fs::exists(folder_)) {
-        throw Error(ErrorKind::usage, fmt::format("--keep {} is there already", keep),
-                    "name a folder that is not");
+        throw Error(ErrorKind::usage, fmt::format("--keep {} already exists", keep),
+                    "name a folder that does not exist yet");
       }
       std::error_code failed;
       fs::create_directories(folder_, failed);
@@ -132,7 +132,7 @@ void play_rows(const ChaosFlags& flags, Program& program) {
   fmt::print("{} passed, {} failed, {} skipped in {:.0f} s\n", counts[0], counts[1], counts[2],
              took.count());
   if (counts[1] > 0 && flags.keep.empty()) {
-    tell("to see what the processes of a row said, play it again with --only N --keep DIR\n");
+    tell("to see what the processes of a row said, run it again with --only N --keep DIR\n");
   }
   program.exit_code = counts[1] + counts[2] > 0 ? kExitRowFailed : 0;
 }
@@ -142,17 +142,19 @@ void play_rows(const ChaosFlags& flags, Program& program) {
 void add_chaos_command(CLI::App& app, Program& program) {
   auto flags = std::make_shared<ChaosFlags>();
   CLI::App* command = app.add_subcommand(
-      "chaos", "play 25 faults on small federations and see that each ends as it must");
-  command->add_option("--only", flags->only, "only these rows of the table")
+      "chaos", "cause 25 faults in small federations and check that each ends as it should");
+  command->add_option("--only", flags->only, "run only these rows of the table")
       ->type_name("N,...")
       ->delimiter(',')
       ->check(CLI::Range(1, static_cast<int>(chaos::rows().size())));
-  command->add_option("--seed", flags->seed, "of the moments and members that chance chooses")
+  command
+      ->add_option("--seed", flags->seed,
+                   "seed for the moments and members that are chosen at random")
       ->type_name("N")
       ->capture_default_str();
-  command->add_option("--keep", flags->keep, "a new folder for everything, which stays")
+  command->add_option("--keep", flags->keep, "keep all files, in this new folder")
       ->type_name("DIR");
-  command->add_flag("--list", flags->list, "print the table and play nothing");
+  command->add_flag("--list", flags->list, "print the table and run nothing");
   command->footer("Example:  winnow chaos --only 1,12 --keep chaos");
   command->callback([flags, &program] {
     if (flags->list) {

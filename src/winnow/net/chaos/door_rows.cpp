@@ -212,12 +212,14 @@ std::string many_connections(const Stage& stage, const fs::path& folder) {
 }  // namespace
 
 void add_door_rows(std::vector<Row>& rows) {
-  rows.push_back({16, "no, expired, early, foreign, server's, revoked certificate; plain text",
-                  "refused, each in words of its own", certificates});
-  rows.push_back({17, "peers that say nothing, or a byte a second",
-                  "ended after 10 s; others unaffected", slow_peers});
-  rows.push_back({18, "2,000 connections broken off, 2,000 idle", "members are served, same model",
-                  many_connections});
+  rows.push_back(
+      {16,
+       "certificate missing, expired, not yet valid, foreign, a server's or revoked; plain text",
+       "refused, each with its own message", certificates});
+  rows.push_back({17, "peers that send nothing, or one byte a second",
+                  "disconnected after 10 s; others are unaffected", slow_peers});
+  rows.push_back({18, "2,000 aborted connections, 2,000 idle ones",
+                  "members are still served, same model", many_connections});
 }
 
 }  // namespace winnow::chaos

@@ -145,12 +145,12 @@ std::string bad_weather(const Stage& stage, const fs::path& folder) {
 }  // namespace
 
 void add_line_rows(std::vector<Row>& rows) {
-  rows.push_back(
-      {6, "delivery cut off in the middle", "goes on where it was, same model", cut_deliveries});
-  rows.push_back(
-      {7, "a bit flipped under TLS", "the connection ends, comes back, same model", flipped_bits});
-  rows.push_back({19, "half-open connection: the peer is just gone",
-                  "absent, away, back; model of the absences", half_open});
+  rows.push_back({6, "delivery cut off in the middle", "continues where it stopped, same model",
+                  cut_deliveries});
+  rows.push_back({7, "a bit flipped under TLS", "the connection ends and is made again, same model",
+                  flipped_bits});
+  rows.push_back({19, "half-open connection: the peer disappears silently",
+                  "absent, away, back; the model with this absence", half_open});
   rows.push_back({20, "200 ms with jitter; 1 Mbit/s; 1 % and 5 % of packets lost",
                   "within the deadline, same model", bad_weather});
 }

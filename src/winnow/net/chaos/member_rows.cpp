@@ -187,8 +187,9 @@ std::string other_kind(const Stage& stage, const fs::path& folder) {
       .agree(stage.authority.federation(), std::string(64, 'a'));
   const auto asks = federation.join(kTarget, 0, {}, /*agrees=*/false);
   const int code = asks->wait(60);
-  require(code == kExitUsage && asks->said().find("the charter has changed and is not agreed to "
-                                                  "again") != std::string::npos,
+  require(code == kExitUsage &&
+              asks->said().find("the charter has changed and has not been agreed to again") !=
+                  std::string::npos,
           fmt::format("join without a new consent: exit {}", code));
   const auto agrees = federation.join(kTarget);
   federation.finish();
@@ -198,15 +199,16 @@ std::string other_kind(const Stage& stage, const fs::path& folder) {
 }  // namespace
 
 void add_member_rows(std::vector<Row>& rows) {
-  rows.push_back({3, "member killed while training, while sending, after",
-                  "same model; too late: that of the absences", member_killed});
-  rows.push_back({4, "member's disk full while it saves", "says so, is absent, old memory intact",
-                  member_without_room});
-  rows.push_back(
-      {22, "half of all orders unanswered", "finishes, model of the absences", half_drop_out});
-  rows.push_back({23, "fewer than the quorum", "taken back at all, then same model", below_quorum});
-  rows.push_back({24, "member of another protocol, numerics, charter",
-                  "refused; consent asked for again", other_kind});
+  rows.push_back({3, "member killed while training, while sending and afterwards",
+                  "same model; if too late, the model with these absences", member_killed});
+  rows.push_back({4, "member's disk full while it saves",
+                  "says so and is absent; its old memory is intact", member_without_room});
+  rows.push_back({22, "half of all orders unanswered", "finishes with the model for these absences",
+                  half_drop_out});
+  rows.push_back({23, "fewer members than the quorum",
+                  "the round is taken back at all members, then same model", below_quorum});
+  rows.push_back({24, "member with another protocol, numerics or charter",
+                  "refused; asked to agree again", other_kind});
 }
 
 }  // namespace winnow::chaos

@@ -315,20 +315,21 @@ std::string names_of_others(const Stage& stage, const fs::path& folder) {
 void add_reply_rows(std::vector<Row>& rows) {
   rows.push_back({8, "a bit flipped in a piece before TLS", "corrupted, sent again, same model",
                   changed_on_the_way});
-  rows.push_back({9, "NaN, +Inf, -Inf in a model", "strict: not_finite; else the method rejects it",
-                  not_finite});
+  rows.push_back({9, "NaN, +Inf, -Inf in a model",
+                  "strict: not_finite; otherwise the method rejects it", not_finite});
   rows.push_back({10, "wrong shape, layout, kind, fields; too many values",
-                  "the typed reason, memory flat", wrong_form});
+                  "refused with the right reason, memory does not grow", wrong_form});
   rows.push_back({11, "2^63 bytes announced, piece 2^32, a piece of 5 MiB",
-                  "oversized or unread, memory flat", wrong_lengths});
+                  "oversized or not read, memory does not grow", wrong_lengths});
   rows.push_back({12, "stale round, wrong nonce, reply nobody asked for",
-                  "the typed reason, same model", wrong_orders});
-  rows.push_back({13, "a reply twice, with equal and with other bytes",
+                  "refused with the right reason, same model", wrong_orders});
+  rows.push_back({13, "a reply sent twice, with the same and with different bytes",
                   "accepted again; duplicate; counted once", duplicates});
   rows.push_back({14, "samples = 2^32 - 1; an update 1,000 times too large",
                   "wrong_samples; norm_band", implausible});
   rows.push_back({15, "another member's order; the same certificate twice",
-                  "not_asked; the newer goes on, name_taken", names_of_others});
+                  "not_asked; the newer process continues, the older gets name_taken",
+                  names_of_others});
 }
 
 }  // namespace winnow::chaos

@@ -157,7 +157,8 @@ Message Rogue::read(const v1::Task& task) {
 }
 
 Reply Rogue::answer(const v1::Task& task) {
-  member::Site::Work work = site_->answer(client_, {}, read(task));
+  const Message asked = read(task);
+  member::Site::Work work = site_->answer(client_, ClientMemory(), asked);
   Reply reply;
   *reply.opening.mutable_order() = task.order();
   reply.opening.set_head(work.reply.head);

@@ -205,15 +205,15 @@ std::string damaged(const Stage& stage, const fs::path& folder) {
 
 void add_server_rows(std::vector<Row>& rows) {
   rows.push_back({1, "server killed at each of seven points of a round",
-                  "no reply twice or lost, same model", dies_at_points});
-  rows.push_back(
-      {2, "server killed at random moments", "no reply twice or lost, same model", dies_at_random});
+                  "no reply is lost or counted twice, same model", dies_at_points});
+  rows.push_back({2, "server killed at random moments",
+                  "no reply is lost or counted twice, same model", dies_at_random});
   rows.push_back({5, "server's disk full: spool, journal, checkpoint",
-                  "not_now and waits; or exit 5, goes on; same model", full_disk});
+                  "not_now and waits, or exit code 5 and continues; same model", full_disk});
   rows.push_back({21, "server's clock a year ahead, member's a day behind",
-                  "rounds unaffected; the sentence says it", other_clocks});
-  rows.push_back(
-      {25, "journal or spool damaged by hand", "exit 5 names the file, no wrong model", damaged});
+                  "rounds are unaffected; the message says what is wrong", other_clocks});
+  rows.push_back({25, "journal or spool damaged by hand",
+                  "exit code 5, the message names the file; no wrong model", damaged});
 }
 
 }  // namespace winnow::chaos

@@ -69,7 +69,7 @@ std::string consent_text(const Charter& charter, const std::string& hash) {
   if (charter.masked) {
     text += line_about("sums", "under masks: the server sees sums of models, never a single one");
   }
-  text += "What leaves this member, and goes to the server:\n";
+  text += "What this member sends to the server:\n";
   for (const std::string& line : charter.leaves) {
     text += fmt::format("  - {}\n", in_one_line(line));
   }
@@ -99,8 +99,8 @@ void require_consent(const Charter& charter, const std::string& hash, const Cons
     return;
   }
   throw Error(ErrorKind::usage,
-              consent.pinned.empty() ? "the charter is not agreed to"
-                                     : "the charter has changed and is not agreed to again",
+              consent.pinned.empty() ? "the charter has not been agreed to"
+                                     : "the charter has changed and has not been agreed to again",
               fmt::format("to agree, add: --agree {}", hash));
 }
 

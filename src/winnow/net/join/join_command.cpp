@@ -36,14 +36,14 @@ void join_federation(const JoinFlags& flags, Program& program) {
   }
   if (flags.part.state.empty() || (flags.data.empty() && !flags.leave)) {
     throw Error(ErrorKind::usage, "--data and --state are required",
-                "only --check does without them");
+                "only --check works without them");
   }
   member::Recruit recruit{read_certificate(credentials.certificate).name, credentials, flags.data,
                           flags.part.state};
   const member::PartOptions options = flags.part.options(server, /*usual_lanes=*/1);
   if (flags.leave) {
     member::leave_federation(recruit, options);
-    fmt::print("{} takes part no longer\n", recruit.name);
+    fmt::print("{} no longer takes part\n", recruit.name);
     return;
   }
   member::conclude_part(flags.part, {std::move(recruit)}, options, program);
@@ -54,24 +54,26 @@ void join_federation(const JoinFlags& flags, Program& program) {
 void add_join_command(CLI::App& app, Program& program) {
   auto flags = std::make_shared<JoinFlags>();
   CLI::App* command =
-      app.add_subcommand("join", "take part in a federation with the data of this machine");
+      app.add_subcommand("join", "take part in a federation with data on this machine");
   command
       ->add_option("--data", flags->data,
-                   "the member's samples: a folder with a folder of images per class, a list, or "
-                   "an .npz file with images and labels")
+                   "this member's samples: a folder with a folder of images per class, a list of "
+                   "images, or an .npz file with images and labels")
       ->type_name("PATH");
   command->add_option("--certificate", flags->certificate, "certificate of this member")
       ->type_name("FILE")
       ->required();
-  command->add_option("--key", flags->key, "its key")->type_name("FILE")->required();
+  command->add_option("--key", flags->key, "private key of this certificate")
+      ->type_name("FILE")
+      ->required();
   command->add_option("--authority", flags->authority, "certificate of the federation's authority")
       ->type_name("FILE")
       ->required();
   flags->part.add_to(*command);
   command->add_flag("--check", flags->check,
-                    "only say whether the server can be reached, and what is in the way");
+                    "only check whether the server can be reached, and say what is wrong if not");
   command->add_flag("--leave", flags->leave,
-                    "tell the server that this member takes part no longer");
+                    "tell the server that this member no longer takes part");
   command->footer(
       "Example:  winnow join --data scans --server fl.example.org:8790 --certificate\n"
       "          hospital-a.pem --key hospital-a.key --authority authority.pem --state state");

@@ -36,9 +36,9 @@ std::string meaning_of(v1::Reason reason) {
     case v1::WRONG_PROTOCOL:
       return "it speaks another protocol";
     case v1::WRONG_NUMERICS:
-      return "it computes in another way";
+      return "it computes differently";
     case v1::WRONG_CHARTER:
-      return "its charter is another one";
+      return "its charter is different";
     case v1::NOT_ENROLLED:
       return "this member is not enrolled";
     case v1::REVOKED:
@@ -69,7 +69,7 @@ std::string hint_of(v1::Reason reason) {
     case v1::WRONG_FEDERATION:
       return "ask the operator for another certificate";
     case v1::NAME_TAKEN:
-      return "stop the other one first; the one that came last goes on";
+      return "stop the other one first; the one that joined last continues";
     default:
       return "";
   }
@@ -215,8 +215,7 @@ v1::Hello first_words(const std::string& process) {
 }
 
 Error other_charter() {
-  return {ErrorKind::peer, "the charter of the server is another one now",
-          hint_of(v1::WRONG_CHARTER)};
+  return {ErrorKind::peer, "the charter of the server has changed", hint_of(v1::WRONG_CHARTER)};
 }
 
 }  // namespace
@@ -252,7 +251,7 @@ Offer ask_offer(Channel& channel, const std::string& process) {
   }
   offer.hash = sha256_hex(offer.text);
   if (bytes_of_hex(offer.hash) != welcome.charter_hash()) {
-    refuse_server("sends a charter that does not have the hash it tells");
+    refuse_server("sends a charter that does not have the hash it announces");
   }
   offer.charter = read_charter(offer.text);
   if (offer.charter.numerics != kNumerics) {

@@ -86,7 +86,7 @@ std::string write_own_audit(const std::filesystem::path& folder, const Charter& 
   }
   audit::Kept kept = audit::read_kept(member.memory.own, samples, world.data.classes);
   if (kept.found.empty() || !kept.outcome) {
-    return "the audit is over without this member: it was absent, or has too few samples";
+    return "the audit ended without this member: it was absent, or has too few samples";
   }
   const audit::Outcome outcome = *kept.outcome;
   const Audit audit = own_audit(world, std::move(kept), outcome);

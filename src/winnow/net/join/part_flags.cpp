@@ -28,21 +28,25 @@ bool ask_person(const std::string& text) {
 }  // namespace
 
 void PartFlags::add_to(CLI::App& command) {
-  command.add_option("--server", server, "where the server is")->type_name("HOST:PORT")->required();
+  command.add_option("--server", server, "address of the server, HOST:PORT")
+      ->type_name("HOST:PORT")
+      ->required();
   command
       .add_option("--state", state,
-                  "folder for what is remembered between tasks and for replies that are not sent "
-                  "yet; it never leaves this machine")
+                  "folder for replies that are not sent yet and for what the method remembers "
+                  "between tasks, which never leaves this machine")
       ->type_name("DIR");
   command
-      .add_option("--agree", agree, "hash of the charter, by which its terms are agreed to; once")
+      .add_option(
+          "--agree", agree,
+          "agree to the charter that has this hash; needed once, and again if the charter changes")
       ->type_name("HASH");
-  command.add_option("--lanes", lanes, "trainers that work in parallel")
+  command.add_option("--lanes", lanes, "number of trainers that work in parallel")
       ->check(CLI::Range(1, 1024));
   command.add_option("--device", device, "cpu, cuda, cuda:N or auto")
       ->type_name("NAME")
       ->capture_default_str();
-  command.add_flag("-q,--quiet", quiet, "say nothing but errors");
+  command.add_flag("-q,--quiet", quiet, "print nothing but errors");
 }
 
 PartOptions PartFlags::options(const ServerAddress& address, std::int64_t usual_lanes) const {
@@ -73,7 +77,7 @@ void conclude_part(const PartFlags& flags, std::vector<Recruit> recruits,
     program.exit_code = kExitInterrupted;
   }
   if (outcome.interrupted) {
-    tell("stopped; the same command goes on\n");
+    tell("stopped; run the same command again to continue\n");
   } else if (!flags.quiet) {
     fmt::print("finished: {} {} answered{}\n", outcome.answered,
                outcome.answered == 1 ? "task" : "tasks",

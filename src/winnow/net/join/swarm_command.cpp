@@ -54,16 +54,16 @@ std::vector<member::Recruit> recruits_in(const SwarmFlags& flags) {
 
 void add_swarm_command(CLI::App& app, Program& program) {
   auto flags = std::make_shared<SwarmFlags>();
-  CLI::App* command = app.add_subcommand("swarm", "take part as many members in one process");
+  CLI::App* command =
+      app.add_subcommand("swarm", "take part as many members at once, in one process");
   command
       ->add_option("--data", flags->data,
-                   "folder with NAME.npz of every member, as winnow deal "
-                   "writes them")
+                   "folder with NAME.npz for every member, as 'winnow deal' writes them")
       ->type_name("DIR")
       ->required();
   command
       ->add_option("--certificates", flags->certificates,
-                   "folder with NAME.pem and NAME.key of every member, and authority.pem")
+                   "folder with NAME.pem and NAME.key for every member, and authority.pem")
       ->type_name("DIR")
       ->required();
   flags->part.add_to(*command);

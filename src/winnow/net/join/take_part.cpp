@@ -147,11 +147,10 @@ void check_clients(const std::vector<Enlisted>& enlisted) {
 
 void note_arithmetic(const Charter& charter, const PartOptions& options) {
   if (charter.arithmetic != current_arithmetic()) {
-    say_if(
-        options,
-        fmt::format("the server computes with the arithmetic {}, this machine with {}: its model "
-                    "is then not the same to the last bit (--arithmetic {})",
-                    charter.arithmetic, current_arithmetic(), charter.arithmetic));
+    say_if(options,
+           fmt::format("the server computes with the arithmetic {}, this machine with {}: results "
+                       "will not match to the last bit (--arithmetic {} would make them match)",
+                       charter.arithmetic, current_arithmetic(), charter.arithmetic));
   }
 }
 

@@ -85,7 +85,7 @@ class Summing {
       roster_.emplace(client, std::move(offer));
     }));
     needed_ = std::max(threshold_of(std::ssize(roster_)), kFewestMasked);
-    require(roster_.size(), "have told keys");
+    require(roster_.size(), "have sent keys");
   }
 
   void gather_shares() {

@@ -21,7 +21,7 @@ constexpr std::size_t kMostOffer = 2 * kKeyBytes + kMostSignature + kMostCertifi
 constexpr std::int64_t kMostClient = 10'000'000;
 
 FieldRule session_field() {
-  return letter(kSession, "which sum the keys are for", kSessionBytes);
+  return letter(kSession, "the sum that the keys are for", kSessionBytes);
 }
 
 std::string signed_text(const MaskTerms& terms, const std::string& session, std::int64_t client,
@@ -50,8 +50,8 @@ Exchange masked_exchange(const Exchange& plain, std::int64_t members) {
     for (const char* half : {"low", "high"}) {
       masked.answers.push_back(
           field::model(fmt::format("{}_{}", field.name, half),
-                       fmt::format("{} words of '{}' under masks: only the sum over all members of "
-                                   "the round tells something",
+                       fmt::format("{} words of '{}', masked: only their sum over all members of "
+                                   "the round reveals anything",
                                    half, field.name))
               .finite_or_not());
     }
@@ -89,11 +89,11 @@ std::vector<Exchange> masked_exchanges(const std::vector<Exchange>& plain, std::
                members * static_cast<std::int64_t>(kSealedShare))}});
   exchanges.push_back(
       {kOpenTask,
-       {session_field(), letter(kLetter, "whose words have arrived", members * 4)},
+       {session_field(), letter(kLetter, "the members whose words have arrived", members * 4)},
        "mask_open_done",
        {letter(kLetter,
-               "shares by which masks cancel: of the key of a member that dropped out, else of the "
-               "seed of its own mask",
+               "shares that make masks cancel: of the key of a member that dropped out, otherwise "
+               "of the seed of its own mask",
                members * static_cast<std::int64_t>(kKeyBytes))}});
   return exchanges;
 }

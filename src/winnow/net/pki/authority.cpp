@@ -228,7 +228,7 @@ void append_line(const fs::path& path, const std::string& line) {
 
 Validity valid_for(std::int64_t days) {
   if (days < 1 || days > kMostDays) {
-    throw Error(ErrorKind::usage, fmt::format("a certificate cannot hold for {} days", days),
+    throw Error(ErrorKind::usage, fmt::format("a certificate cannot be valid for {} days", days),
                 fmt::format("expected 1 to {}", kMostDays));
   }
   const std::int64_t now = pki::seconds_now();
@@ -290,8 +290,8 @@ struct Authority::Parts {
     const fs::path file = clients() / (name + ".pem");
     const bool again = fs::exists(file);
     if (again && replace == Replace::no) {
-      throw Error(ErrorKind::usage, fmt::format("{} has a certificate already", name),
-                  "--replace makes a new one and revokes the earlier one");
+      throw Error(ErrorKind::usage, fmt::format("{} already has a certificate", name),
+                  "--replace makes a new one and revokes the old one");
     }
     Draft draft;
     draft.common_name = name;
@@ -327,7 +327,7 @@ Authority Authority::create(const fs::path& folder, const std::string& title,
   make_folder(whole.parent_path());
   if (::mkdir(whole.c_str(), 0755) != 0) {
     if (errno == EEXIST) {
-      throw Error(ErrorKind::usage, fmt::format("{} exists already", folder.string()),
+      throw Error(ErrorKind::usage, fmt::format("{} already exists", folder.string()),
                   "choose a new folder: an authority is never overwritten");
     }
     throw Error(ErrorKind::run,
@@ -375,7 +375,7 @@ Authority Authority::open(const fs::path& folder) {
                 fmt::format("{} is not the certificate of a federation's authority", whose.name));
   }
   if (!pki::key_fits(*parts->certificate, *parts->key)) {
-    throw Error(ErrorKind::run, fmt::format("the key {} is not that of the certificate {}",
+    throw Error(ErrorKind::run, fmt::format("the key {} does not belong to the certificate {}",
                                             key_file.string(), whose.name));
   }
   return Authority(std::move(parts));

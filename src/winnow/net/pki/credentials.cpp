@@ -40,7 +40,7 @@ int write_and_close(int descriptor, std::string_view bytes) {
 [[noreturn]] void refuse_secret(const std::filesystem::path& path, int error) {
   throw Error(ErrorKind::run,
               error == EEXIST
-                  ? fmt::format("{} exists already, and keys are never overwritten", path.string())
+                  ? fmt::format("{} already exists, and keys are never overwritten", path.string())
                   : fmt::format("cannot write {}: {}", path.string(), std::strerror(error)),
               error == EEXIST ? "choose another folder, or move the file away" : "");
 }
@@ -65,7 +65,7 @@ Credentials read_credentials(const std::filesystem::path& certificate,
                 "the operator has it as authority.pem");
   }
   if (!pki::key_fits(*own, *own_key)) {
-    throw Error(ErrorKind::usage, fmt::format("the key {} is not that of the certificate {}",
+    throw Error(ErrorKind::usage, fmt::format("the key {} does not belong to the certificate {}",
                                               key.string(), whose.name));
   }
   if (pki::chain_fault(*own, *root) != X509_V_OK) {

@@ -30,10 +30,9 @@ constexpr const char* kCompareClocks = "compare the clocks of both machines";
 std::optional<Diagnosis> fault_of_own_dates(const Facts& own, const Facts& authority) {
   const std::int64_t now = pki::seconds_now();
   if (own.expires < now) {
-    return trouble(
-        fmt::format("our certificate has expired, on {}", pki::date_text(own.expires)),
-        "make a new request (winnow pki request) and have it signed; if it should still hold, set "
-        "this machine's clock");
+    return trouble(fmt::format("our certificate has expired, on {}", pki::date_text(own.expires)),
+                   "make a new request (winnow pki request) and have it signed; if it should still "
+                   "be valid, set this machine's clock");
   }
   if (own.begins > now) {
     return trouble(
@@ -59,7 +58,7 @@ std::optional<Diagnosis> fault_of_own(const pki::OwnParts& own) {
   const Facts facts = pki::facts_of(*own.certificate, {"our certificate"});
   const Facts authority = pki::facts_of(*own.authority, {"the authority's certificate"});
   if (!pki::key_fits(*own.certificate, *own.key)) {
-    return trouble("our key is not that of our certificate",
+    return trouble("our key does not belong to our certificate",
                    "give the key that was made with the request");
   }
   if (facts.kind != CertificateKind::client) {
@@ -92,9 +91,9 @@ Diagnosis no_line(const std::string& host, const std::string& where, const pki::
                      "is 'winnow serve' running there, and is the port right?");
     case Dialled::no_answer:
       return trouble(fmt::format("{} does not answer", where),
-                     "the machine may be off, or a packet filter may keep us out");
+                     "the machine may be off, or a firewall may block us");
     default:
-      return trouble(fmt::format("there is no way to {}: {}", where, line.reason()),
+      return trouble(fmt::format("there is no route to {}: {}", where, line.reason()),
                      "check this machine's network");
   }
 }
@@ -125,8 +124,8 @@ Diagnosis bad_server(const std::string& where, const Talk& talk) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
       return trouble(
           fmt::format("the certificate of {} has expired, on {}", where, date(X509_get0_notAfter)),
-          "its operator must make a new one with 'winnow pki issue server'; if it should still "
-          "hold, set this machine's clock");
+          "its operator must make a new one with 'winnow pki issue server'; if it should still be "
+          "valid, set this machine's clock");
     case X509_V_ERR_CERT_NOT_YET_VALID:
       return trouble(fmt::format("the certificate of {} is not valid before {}", where,
                                  date(X509_get0_notBefore)),
@@ -149,7 +148,7 @@ Diagnosis bad_server(const std::string& where, const Talk& talk) {
                      "its operator must give it one made with 'winnow pki issue server'; a "
                      "member's does not count");
     default:
-      return trouble(fmt::format("the certificate of {} does not hold: {}", where,
+      return trouble(fmt::format("the certificate of {} is not valid: {}", where,
                                  X509_verify_cert_error_string(talk.fault)),
                      "its operator must make a new one with 'winnow pki issue server'");
   }
@@ -199,8 +198,9 @@ Diagnosis closed_by_server(const std::string& where, const Talk& talk) {
         fmt::format("{}, and ask the operator whether it is revoked", kCompareClocks));
   }
   if (talk.answered) {
-    return trouble(fmt::format("{} ended the connection in the middle of TLS", where),
-                   "try again; if it stays so, is something between us that reads along?");
+    return trouble(
+        fmt::format("{} ended the connection in the middle of TLS", where),
+        "try again; if it keeps happening, does something between us read the connection?");
   }
   return trouble(fmt::format("{} ended the connection before it said anything", where),
                  "it may speak no TLS: is the port that of 'winnow serve'?");
@@ -211,7 +211,7 @@ Diagnosis silent_server(const std::string& where, const Talk& talk) {
     return trouble(fmt::format("{} speaks TLS and then says nothing", where),
                    "is the port that of 'winnow serve'?");
   }
-  return trouble(fmt::format("{} takes the connection, but says nothing", where),
+  return trouble(fmt::format("{} accepts the connection, but says nothing", where),
                  "it may speak no TLS, or be overloaded: is the port that of 'winnow serve'?");
 }
 

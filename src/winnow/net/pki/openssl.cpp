@@ -39,7 +39,7 @@ bool mentions(std::string_view pem, std::string_view words) {
 [[noreturn]] void refuse_text(std::string_view pem, const Whose& whose, std::string_view wanted) {
   std::string hint;
   if (mentions(pem, "BEGIN CERTIFICATE REQUEST") && wanted != "request for a certificate") {
-    hint = "it is a request: the operator makes a certificate of it with 'winnow pki sign'";
+    hint = "it is a request: the operator turns it into a certificate with 'winnow pki sign'";
   } else if (mentions(pem, "PRIVATE KEY") && wanted != "private key") {
     hint = "it is a private key: keep it to yourself";
   } else if (mentions(pem, "BEGIN CERTIFICATE-----") && wanted != "certificate") {
@@ -73,7 +73,7 @@ Certificate parse_certificate(std::string_view pem, const Whose& whose) {
   }
   if (Certificate(PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr)) != nullptr) {
     throw Error(whose.kind, fmt::format("{} has more than one certificate", whose.name),
-                "leave only the one that is meant");
+                "leave only the right one in the file");
   }
   return certificate;
 }

@@ -40,7 +40,7 @@ struct PkiFlags {
 using SharedFlags = std::shared_ptr<PkiFlags>;
 
 void add_days(CLI::App& command, std::int64_t& days) {
-  command.add_option("--days", days, "how long the certificate holds")
+  command.add_option("--days", days, "days until the certificate expires")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, kMostDays))
       ->capture_default_str();
@@ -49,14 +49,14 @@ void add_days(CLI::App& command, std::int64_t& days) {
 void add_authority(CLI::App& command, PkiFlags& flags) {
   command
       .add_option("--authority", flags.authority,
-                  "folder of the authority, as 'winnow pki init' has made it")
+                  "folder of the authority, made by 'winnow pki init'")
       ->type_name("DIR")
       ->required();
 }
 
 void add_replace(CLI::App& command, PkiFlags& flags) {
   command.add_flag("--replace", flags.replace,
-                   "where the name has a certificate: make a new one and revoke the earlier one");
+                   "if the name already has a certificate: make a new one and revoke the old one");
 }
 
 void add_out_folder(CLI::App& command, PkiFlags& flags, const char* help) {
@@ -75,7 +75,7 @@ files::path made_folder(const std::string& folder) {
 void refuse_existing(const files::path& path) {
   std::error_code ignored;
   if (files::exists(files::symlink_status(path, ignored))) {
-    throw Error(ErrorKind::usage, fmt::format("{} exists already", path.string()),
+    throw Error(ErrorKind::usage, fmt::format("{} already exists", path.string()),
                 "choose another place, or move the file away");
   }
 }
@@ -109,15 +109,16 @@ std::string until(const std::string& certificate_pem) {
 // ---- the commands
 
 void add_init(CLI::App& pki, const SharedFlags& flags) {
-  CLI::App* command = pki.add_subcommand("init", "make the authority of a new federation");
-  command->add_option("DIR", flags->folder, "a new folder for it")->required();
-  command->add_option("--name", flags->title, "title of the federation, for people")
+  CLI::App* command =
+      pki.add_subcommand("init", "create the certificate authority of a new federation");
+  command->add_option("DIR", flags->folder, "new folder for the authority")->required();
+  command->add_option("--name", flags->title, "title of the federation, to show to people")
       ->type_name("TITLE")
       ->required();
   add_days(*command, flags->authority_days);
   command->footer(
-      "Whoever has authority.key of that folder can make members: keep it where only the operator\n"
-      "can read it, not on the server.\n"
+      "Anyone who has the authority.key in that folder can add members: keep it where only the\n"
+      "operator can read it, not on the server.\n"
       "Example:  winnow pki init authority --name \"Chest X-ray 2026\"");
   command->callback([flags] {
     const Authority authority =
@@ -129,12 +130,12 @@ void add_init(CLI::App& pki, const SharedFlags& flags) {
 
 void add_request(CLI::App& pki, const SharedFlags& flags) {
   CLI::App* command =
-      pki.add_subcommand("request", "as a member: make a key and a request for a certificate");
+      pki.add_subcommand("request", "as a member: create a key and request a certificate for it");
   command->add_option("NAME", flags->name, "the member's name in the federation")->required();
   add_out_folder(*command, *flags, "folder for NAME.key and NAME.csr");
   command->footer(
       "The key stays on this machine. Send only NAME.csr to the operator, and compare the digest\n"
-      "of the key by another way, say by telephone.\n"
+      "of the key in another way, for example by telephone.\n"
       "Example:  winnow pki request hospital-a --out pki");
   command->callback([flags] {
     check_member_name(flags->name);
@@ -153,7 +154,7 @@ void add_request(CLI::App& pki, const SharedFlags& flags) {
 
 void add_sign(CLI::App& pki, const SharedFlags& flags) {
   CLI::App* command =
-      pki.add_subcommand("sign", "as the operator: make the certificate that a member requests");
+      pki.add_subcommand("sign", "as the operator: sign the certificate that a member requests");
   command->add_option("REQUEST", flags->request, "the member's request, NAME.csr")->required();
   add_authority(*command, *flags);
   command->add_option("-o,--out", flags->out, "file for the certificate")
@@ -187,7 +188,8 @@ void add_issue_client(CLI::App& issue, const SharedFlags& flags) {
   add_days(*command, flags->days);
   add_replace(*command, *flags);
   command->footer(
-      "The key must then travel to the member. 'winnow pki request' at the member is better.\n"
+      "The key must then be sent to the member. It is safer if the member runs 'winnow pki "
+      "request'.\n"
       "Example:  winnow pki issue client hospital-a --authority authority --out pki");
   command->callback([flags] {
     check_member_name(flags->name);
@@ -204,7 +206,7 @@ void add_issue_server(CLI::App& issue, const SharedFlags& flags) {
   CLI::App* command = issue.add_subcommand("server", "for the server");
   command
       ->add_option("HOST", flags->hosts,
-                   "host names and addresses under which members reach the server")
+                   "host names and addresses at which members reach the server")
       ->required();
   add_authority(*command, *flags);
   add_out_folder(*command, *flags, "folder for server.pem, server.key and authority.pem");
@@ -223,7 +225,7 @@ void add_issue_server(CLI::App& issue, const SharedFlags& flags) {
 
 void add_issue(CLI::App& pki, const SharedFlags& flags) {
   CLI::App* issue =
-      pki.add_subcommand("issue", "as the operator: make a certificate and its key at once");
+      pki.add_subcommand("issue", "as the operator: create a key and its certificate in one step");
   issue->require_subcommand(1);
   add_issue_client(*issue, flags);
   add_issue_server(*issue, flags);
@@ -232,11 +234,11 @@ void add_issue(CLI::App& pki, const SharedFlags& flags) {
 
 void add_revoke(CLI::App& pki, const SharedFlags& flags) {
   CLI::App* command =
-      pki.add_subcommand("revoke", "as the operator: accept a member's certificate no longer");
+      pki.add_subcommand("revoke", "as the operator: stop accepting a member's certificate");
   command->add_option("NAME", flags->name, "the member's name")->required();
   add_authority(*command, *flags);
   command->footer(
-      "The server looks into revoked.txt at every call; where it has a copy, copy it again.\n"
+      "The server reads revoked.txt at every call; if it has a copy of the file, copy it again.\n"
       "Example:  winnow pki revoke hospital-a --authority authority");
   command->callback([flags] {
     Authority authority = Authority::open(flags->authority);
@@ -310,7 +312,7 @@ void check_key_file(const std::string& file, const std::string& key_file, X509& 
   }
   const pki::Key key = pki::parse_key(text, {key_file, ErrorKind::peer});
   if (!pki::key_fits(certificate, *key)) {
-    does_not_hold(fmt::format("the key {} is not that of {}", key_file, file));
+    does_not_hold(fmt::format("the key {} does not belong to {}", key_file, file));
   }
   fmt::print("the key fits\n");
 }
@@ -340,13 +342,14 @@ void check_chain(const std::string& file, files::path authority_file, X509& cert
 
 void add_check(CLI::App& pki, const SharedFlags& flags) {
   CLI::App* command =
-      pki.add_subcommand("check", "say whose a certificate is and whether it holds");
+      pki.add_subcommand("check", "show whose certificate it is and whether it is valid");
   command->add_option("FILE", flags->file, "a certificate in PEM form")->required();
-  command->add_option("--key", flags->key, "also: whether this is its key")->type_name("FILE");
-  command->add_option("--authority", flags->authority, "also: whether this authority has signed it")
+  command->add_option("--key", flags->key, "also check that this is its key")->type_name("FILE");
+  command
+      ->add_option("--authority", flags->authority, "also check that this authority has signed it")
       ->type_name("FILE");
   command->footer(
-      "Exit code 0: it holds; 6: it does not, and one sentence says why.\n"
+      "Exit code 0: it is valid; 6: it is not, and one sentence says why.\n"
       "Example:  winnow pki check hospital-a.pem --key hospital-a.key --authority authority.pem");
   command->callback([flags] {
     const pki::Whose whose{flags->file, ErrorKind::peer};
@@ -372,7 +375,7 @@ void add_check(CLI::App& pki, const SharedFlags& flags) {
           fmt::format("{} is not valid before {}", flags->file, pki::date_text(facts.begins)),
           "wait, or set this machine's clock");
     }
-    fmt::print("it holds\n");
+    fmt::print("it is valid\n");
   });
 }
 
@@ -380,7 +383,8 @@ void add_check(CLI::App& pki, const SharedFlags& flags) {
 
 void add_pki_command(CLI::App& app, Program& /*program*/) {
   const auto flags = std::make_shared<PkiFlags>();
-  CLI::App* command = app.add_subcommand("pki", "make and check the certificates of a federation");
+  CLI::App* command =
+      app.add_subcommand("pki", "create and check the certificates of a federation");
   command->require_subcommand(1);
   add_init(*command, flags);
   add_request(*command, flags);
@@ -390,8 +394,8 @@ void add_pki_command(CLI::App& app, Program& /*program*/) {
   add_list(*command, flags);
   add_check(*command, flags);
   command->footer(
-      "A federation has an authority of its own, which signs the certificates of its members and\n"
-      "of its server. Nobody without one can take part, and no member can pass for another.\n"
+      "Every federation has its own authority, which signs the certificates of its members and of\n"
+      "its server. Nobody without one can take part, and no member can pretend to be another.\n"
       "Example:  winnow pki init authority --name \"Chest X-ray 2026\"");
 }
 

@@ -55,7 +55,7 @@ CheckedRequest check_request(const std::string& request_pem) {
   }
   if (X509_REQ_verify(request.get(), checked.key.get()) != 1) {
     throw Error(ErrorKind::peer, "the request is not signed by its own key",
-                "it was changed on its way, or the one who sent it does not have the key");
+                "it was changed on the way, or its sender does not have the key");
   }
   checked.name = common_name(*X509_REQ_get_subject_name(request.get()));
   if (!is_member_name(checked.name)) {

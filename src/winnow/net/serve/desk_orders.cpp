@@ -248,8 +248,8 @@ std::vector<std::int64_t> Desk::put_out(std::int64_t ask, const std::vector<Outg
   }
   const auto differs = [&] {
     return Error(ErrorKind::internal,
-                 fmt::format("this build plays round {} differently than it was begun: ask {} has "
-                             "other tasks",
+                 fmt::format("this build runs round {} differently from the one that began it: ask "
+                             "{} has other tasks",
                              round_ + 1, ask),
                  "serve the federation with the version and on the machine that began the round");
   };

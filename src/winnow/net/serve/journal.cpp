@@ -195,7 +195,7 @@ void Journal::check_members(const std::vector<std::string>& members) {
   const std::vector<MemberRow> known = read_members();
   if (!std::ranges::equal(known, members, {}, &MemberRow::name)) {
     refuse("has other members, or in another order, than the file",
-           "who is which client decides what is computed: restore the [[members]]");
+           "the order of members decides what is computed: restore the [[members]]");
   }
 }
 

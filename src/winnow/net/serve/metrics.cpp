@@ -101,19 +101,20 @@ std::string Metrics::text() const {
 
 void declare_server_metrics(Metrics& metrics) {
   const std::vector<double> seconds{0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800};
-  metrics.gauge("winnow_round", "rounds that are done for good");
+  metrics.gauge("winnow_round", "completed rounds");
   metrics.gauge("winnow_members", "members by status");
   metrics.counter("winnow_replies_total", "verdicts on replies, by reason");
   metrics.counter("winnow_bytes_total", "bytes of models and heads, by direction");
-  metrics.histogram("winnow_round_seconds", "how long rounds took", seconds);
-  metrics.histogram("winnow_task_seconds", "from a task to its accepted reply, by kind", seconds);
-  metrics.gauge("winnow_spool_bytes", "bytes of replies that wait for their round to count");
-  metrics.histogram("winnow_journal_sync_seconds", "how long durable writes of the journal took",
+  metrics.histogram("winnow_round_seconds", "duration of rounds", seconds);
+  metrics.histogram("winnow_task_seconds", "time from a task to its accepted reply, by kind",
+                    seconds);
+  metrics.gauge("winnow_spool_bytes", "bytes of stored replies whose round is not complete yet");
+  metrics.histogram("winnow_journal_sync_seconds", "duration of durable writes to the journal",
                     {0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5});
   metrics.gauge("winnow_certificate_expiry_seconds",
-                "when certificates end, in seconds since 1970, by name");
+                "when certificates expire, in seconds since 1970, by name");
   metrics.gauge("winnow_last_commit_timestamp_seconds",
-                "when the last round was done for good, in seconds since 1970");
+                "when the last round was completed, in seconds since 1970");
 }
 
 }  // namespace winnow::net

@@ -105,13 +105,13 @@ void run_serve(ServeFlags& flags, Program& program) {
 
 void add_serve_command(CLI::App& app, Program& program) {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App* command =
-      app.add_subcommand("serve", "serve a federation whose members have their own data");
+  CLI::App* command = app.add_subcommand(
+      "serve", "run the server of a federation whose members have their own data");
   command->add_option("FILE", flags->file, "experiment file with [serve] and [[members]] (TOML)")
       ->required();
   command
       ->add_option("-o,--out", flags->out,
-                   "run directory (default: runs/NAME); one that was left is gone on with")
+                   "run directory (default: runs/NAME); an unfinished run in it continues")
       ->type_name("DIR");
   command->add_option("-p,--port", flags->port, "the same as --set serve.port=N")
       ->type_name("N")
@@ -120,7 +120,7 @@ void add_serve_command(CLI::App& app, Program& program) {
       ->add_option("--metrics-port", flags->metrics_port, "the same as --set serve.metrics_port=N")
       ->type_name("N")
       ->check(CLI::Range(0, 65535));
-  command->add_flag("--force", flags->force, "replace the run that is in the run directory");
+  command->add_flag("--force", flags->force, "replace an existing run in the run directory");
   command->add_flag("--json", flags->json, "print the summary as JSON");
   flags->runtime.add_to(*command);
   flags->overrides.add_to(*command);

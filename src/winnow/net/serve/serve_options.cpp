@@ -47,8 +47,9 @@ std::vector<std::string> read_members(const Json& tree) {
           "it is the name that 'winnow pki' was given for the member");
     }
     if (std::ranges::count(names, name) > 0) {
-      throw Error(ErrorKind::experiment,
-                  fmt::format("{}.name = \"{}\": there is such a member already", where, name));
+      throw Error(
+          ErrorKind::experiment,
+          fmt::format("{}.name = \"{}\": another member already has this name", where, name));
     }
     names.push_back(std::move(name));
   }
@@ -89,37 +90,48 @@ Params declare(ServeOptions& options) {
   params.add("port", options.port, "port that the server listens on; 0: any free one")
       .range(0, 65535);
   params.add("certificate", options.certificate, "file with the server's certificate");
-  params.add("key", options.key, "file with its key");
-  params.add("authority", options.authority, "file with the certificate of the authority");
-  params.add("revoked", options.revoked, "file with what is revoked, as the authority writes it");
-  params.add("deadline", options.deadline, "seconds in which a task must be answered").above(0);
-  params.add("quorum", options.quorum, "share of the chosen members that must answer").range(0, 1);
-  params.add("start_with", options.start_with, "members that must have joined; 0: all").at_least(0);
-  params.add("patience", options.patience, "seconds without a word until a member is shown as away")
+  params.add("key", options.key, "file with the server's private key");
+  params.add("authority", options.authority, "file with the authority's certificate");
+  params.add("revoked", options.revoked,
+             "file in which the authority lists revoked certificates (revoked.txt)");
+  params.add("deadline", options.deadline, "seconds that a member has to answer a task").above(0);
+  params
+      .add("quorum", options.quorum,
+           "share of a round's members that must answer, or the round is repeated")
+      .range(0, 1);
+  params
+      .add("start_with", options.start_with,
+           "number of members that must have joined before the first round; 0: all")
+      .at_least(0);
+  params
+      .add("patience", options.patience, "seconds of silence after which a member is shown as away")
       .above(0);
-  params.add("retry", options.retry, "seconds to wait before a round without a quorum is repeated")
+  params
+      .add("retry", options.retry,
+           "seconds to wait before a round that missed the quorum is repeated")
       .at_least(0);
   params.add("strict", options.strict, "refuse replies with values that are not finite");
   params
       .add("norm_band", options.norm_band,
-           "refuse models that are so many times further from the one sent than the median of "
-           "earlier rounds; 0: none")
+           "refuse a model that is more than this many times as far from the one sent as the "
+           "median of earlier rounds; 0: refuse none")
       .at_least(0);
-  params.add("samples_at_most", options.samples_at_most, "samples that a member may say it has")
+  params
+      .add("samples_at_most", options.samples_at_most,
+           "largest number of samples that a member may report")
       .at_least(1);
   params
       .add("metrics_port", options.metrics_port,
-           "port on 127.0.0.1 for /metrics in Prometheus' format; 0: none")
+           "port on 127.0.0.1 for /metrics in Prometheus format; 0: none")
       .range(0, 65535);
   params
       .add("enrol", options.enrol,
-           "members: those under [[members]]; open: whoever has a certificate, first come first "
-           "served")
+           "who may take part: those listed under [[members]] (members), or anyone with a "
+           "certificate, first come, first served (open)")
       .choices({"members", "open"});
-  params.add(
-      "secure_sums", options.secure_sums,
-      "models leave members under masks that only cancel in the sum, so that the server sees "
-      "no single one; needs federation.sums = \"fixed\"");
+  params.add("secure_sums", options.secure_sums,
+             "members mask their models, and the masks cancel only in the sum, so that the server "
+             "sees no individual model; needs federation.sums = \"fixed\"");
   return params;
 }
 
@@ -138,11 +150,11 @@ void check_sums(const ServeOptions& options, const Experiment& experiment) {
   if (experiment.federation.sums != SumForm::fixed) {
     throw Error(ErrorKind::experiment,
                 "serve.secure_sums = true: it needs federation.sums = \"fixed\"",
-                "masks cancel in sums of whole numbers only; a simulation takes the key, too");
+                "masks cancel in sums of whole numbers only; the key also works in a simulation");
   }
   if (options.strict || options.norm_band > 0.0) {
     throw Error(ErrorKind::experiment,
-                fmt::format("serve.{}: with secure_sums the server sees no single model",
+                fmt::format("serve.{}: with secure_sums the server sees no individual model",
                             options.strict ? "strict = true" : "norm_band"),
                 "remove one of the two; members refuse values that do not fit by themselves");
   }
@@ -160,8 +172,8 @@ ServeFile read_serve_tree(Json tree, const std::filesystem::path& folder) {
   const auto serve = tree.find("serve");
   if (serve == tree.end()) {
     throw Error(ErrorKind::experiment, "there is no table [serve]",
-                "'winnow deal' writes a file to start from; an experiment alone is played with "
-                "'winnow run'");
+                "'winnow deal' writes a file to start from; a simulated experiment needs 'winnow "
+                "run' instead");
   }
   declare(file.options).read(*serve, "serve");
   file.members = read_members(tree);
@@ -170,7 +182,7 @@ ServeFile read_serve_tree(Json tree, const std::filesystem::path& folder) {
   ServeOptions& options = file.options;
   if (options.open() && !file.members.empty()) {
     throw Error(ErrorKind::experiment,
-                "serve.enrol = \"open\": [[members]] say already who may take part",
+                "serve.enrol = \"open\": [[members]] already say who may take part",
                 "remove one of the two");
   }
   if (!options.open() && file.members.empty()) {

@@ -127,7 +127,7 @@ class Serving final : public RunObserver {
     serve_metrics();
     say(fmt::format("charter {}", charter_.hash()));
     if (file_.options.revoked.empty()) {
-      const char* line = "serve.revoked is not set: certificates that are revoked still count";
+      const char* line = "serve.revoked is not set: revoked certificates are still accepted";
       log_->write("warning", "revocations", {{"detail", line}});
       say(line);
     }
@@ -186,7 +186,7 @@ class Serving final : public RunObserver {
         service_.reset();
       }
     } catch (const Error& error) {
-      say(fmt::format("members cannot be told that it is over: {}", error.what()));
+      say(fmt::format("members cannot be told that the federation is over: {}", error.what()));
     }
   }
 
@@ -371,8 +371,9 @@ class Serving final : public RunObserver {
     write_members(outcome.rounds_done);
     desk_->finish(outcome.summary.at("model_hash").get<std::string>());
     if (!desk_->all_told()) {
-      say(fmt::format("waiting up to {:.0f} seconds for members to hear that it is over",
-                      call_.farewell));
+      say(fmt::format(
+          "waiting up to {:.0f} seconds for members to hear that the federation is over",
+          call_.farewell));
     }
     const auto until =
         std::chrono::steady_clock::now() + std::chrono::duration<double>(call_.farewell);

@@ -7,28 +7,24 @@ namespace winnow {
 void Attack::declare(Params& params, AttackOptions& options) {
   params
       .add("kind", options.kind,
-           "what an attacker sends: its update with the sign turned (sign_flip), the mean update "
-           "less "
-           "z standard deviations (alie), the mean update turned round (inner_product), noise as "
-           "large "
-           "as its update (random), or the model it got (free_rider)")
+           "what an attacker sends: its update with the sign flipped (sign_flip), the mean update "
+           "minus z standard deviations (alie), the mean update reversed (inner_product), noise as "
+           "large as its update (random), or the model it received (free_rider)")
       .choices({"sign_flip", "alie", "inner_product", "random", "free_rider"})
       .source("spec: rivals 7");
   params
       .add("scale", options.scale,
-           "factor of what is sent by sign_flip, inner_product and random; alie and free_rider do "
-           "not "
-           "use it")
+           "factor by which sign_flip, inner_product and random multiply what they send; alie and "
+           "free_rider do not use it")
       .at_least(0)
       .source("here");
-  params.add("z", options.z, "alie: standard deviations from the mean")
+  params.add("z", options.z, "alie: distance from the mean, in standard deviations")
       .at_least(0)
       .source("ALIE's paper");
   params
       .add("sees", options.sees,
-           "alie and inner_product: whose honest updates the mean is taken of: those of the "
-           "attackers "
-           "in the round, or of all its clients")
+           "alie and inner_product: whose honest updates are averaged: only those of the attackers "
+           "in the round, or those of all its clients")
       .choices({"attackers", "all"})
       .source("ALIE's paper: attackers; inner-product manipulation's: all");
 }

@@ -37,8 +37,9 @@ void InputNoise::declare(Params& params, InputNoiseOptions& options) {
       "how strong the distortions are: low (1), medium (3), high (5), or a number from 1 to 5");
   params.add("level", options.level, "share of a client's samples that is distorted").range(0, 1);
   params
-      .add("gen_mode", options.gen_mode,
-           "generative_surrogate: a picture of its own for each sample, or one fixed picture")
+      .add(
+          "gen_mode", options.gen_mode,
+          "generative_surrogate: a different picture for each sample, or one fixed picture for all")
       .choices({"per_sample", "fixed"});
 }
 

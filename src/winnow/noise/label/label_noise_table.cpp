@@ -24,11 +24,14 @@ LabelNoises make_label_noises() {
       {"fedrn_labels", "a noise rate that rises with the client's id", label_noise<FedRNLabels>});
   all.add({"fedncl_bernoulli", "clients are clean, or have all labels redrawn",
            label_noise<FedNCLBernoulli>});
-  all.add({"fedncl_gaussian", "a normal share of redrawn labels per client, cut to 0..1",
+  all.add({"fedncl_gaussian",
+           "a normally distributed share of redrawn labels per client, clipped to 0..1",
            label_noise<FedNCLGaussian>});
-  all.add({"transition_matrix", "labels drawn from the row of a matrix, for a share of the clients",
+  all.add({"transition_matrix",
+           "labels drawn with the probabilities in a matrix, for a share of the clients",
            label_noise<TransitionMatrix>});
-  all.add({"sparse_matrix", "labels drawn from a random matrix in which few pairs of classes mix",
+  all.add({"sparse_matrix",
+           "labels drawn with a random matrix in which only few pairs of classes are confused",
            label_noise<SparseMatrix>});
   all.add({"human_labels", "labels given by people, from a file, for a share of the clients",
            label_noise<HumanLabels>});
@@ -53,9 +56,7 @@ void FedCorrLabels::declare(Params& params) {
 }
 
 void ClipFLLabels::declare(Params& params) {
-  params.add("rho", rho, "share of the clients that is noisy, exactly")
-      .range(0, 1)
-      .source("ClipFL");
+  params.add("rho", rho, "exact share of the clients that are noisy").range(0, 1).source("ClipFL");
   params.add("mu", mu, "chance that a label of a noisy client flips").range(0, 1).source("ClipFL");
 }
 
@@ -96,7 +97,7 @@ void FedNCLGaussian::declare(Params& params) {
 void TransitionMatrix::declare(Params& params) {
   params.add("file", file, "text file with the matrix: a row of numbers for each class");
   params.add("matrix", matrix, "the matrix itself, row by row, instead of a file").range(0, 1);
-  params.add("rho", rho, "share of the clients that is noisy, exactly").range(0, 1);
+  params.add("rho", rho, "exact share of the clients that are noisy").range(0, 1);
 }
 
 void SparseMatrix::declare(Params& params) {
@@ -106,22 +107,21 @@ void SparseMatrix::declare(Params& params) {
   params.add("sparsity", sparsity, "share of the pairs of classes between which no label flips")
       .range(0, 1)
       .source("FedEFC");
-  params.add("rho", rho, "share of the clients that is noisy, exactly")
+  params.add("rho", rho, "exact share of the clients that are noisy")
       .range(0, 1)
       .source("here; FedEFC: all");
 }
 
 void HumanLabels::declare(Params& params) {
   params.add("file", file, "file with the human labels of the whole training set");
-  params.add("rho", rho, "share of the clients that take the human labels, exactly").range(0, 1);
+  params.add("rho", rho, "exact share of the clients that take the human labels").range(0, 1);
   params
       .add("levels", levels,
            "share of its samples for which a client takes the human labels: the same for all "
            "clients, or drawn for each")
       .choices({"same", "gaussian"})
       .source("same: FedNS; gaussian: a reading of Fed-NCL's appendix");
-  params
-      .add("level", level, "same: share of a client's samples that take the human labels, exactly")
+  params.add("level", level, "same: exact share of a client's samples that take the human labels")
       .range(0, 1)
       .source("FedNS");
   params
@@ -164,7 +164,7 @@ void TransitionMatrix::finish(const Json& /*table*/, std::string_view where) {
 void HumanLabels::finish(const Json& /*table*/, std::string_view where) {
   if (file.empty()) {
     throw Error(ErrorKind::experiment, fmt::format("{}.file is missing", where),
-                "name the file of the human labels");
+                "set it to the file with the human labels");
   }
 }
 

@@ -90,6 +90,20 @@ TEST(AuditSums, OfTwoClientsAreThoseOfTheirUnion) {
   EXPECT_TRUE(std::ranges::any_of(found, &SampleFinding::is_label_issue));
 }
 
+// spec: audit 2
+TEST(AuditSums, ALabelIsAnIssueBelowTheBarOfItsClassWhereverItCounts) {
+  std::vector<SampleFinding> found(4);
+  found[0] = {.counted = 1, .label_score = 0.2};
+  found[1] = {.counted = -1, .label_score = 0.2};  // not as sure as the class's mean
+  found[2] = {.counted = 1, .label_score = 0.4};
+  found[3] = {.judged = false, .counted = 1, .label_score = 0.2};
+  flag_labels(std::vector<std::int64_t>{0, 0, 0, 0}, std::vector<double>{0.3, 0.5, 0.5}, found);
+  EXPECT_TRUE(found[0].is_label_issue);
+  EXPECT_TRUE(found[1].is_label_issue);
+  EXPECT_FALSE(found[2].is_label_issue);
+  EXPECT_FALSE(found[3].is_label_issue);
+}
+
 TEST(AuditSums, AClassWithTooFewSamplesStaysOutOfThem) {
   Drawn drawn(2, 60);
   std::ranges::replace(drawn.given, std::int64_t{2}, std::int64_t{0});

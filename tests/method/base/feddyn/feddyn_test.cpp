@@ -151,6 +151,7 @@ TEST(FedDyn, HoldsTheMeanOverAFederationThatShrinks) {
   EXPECT_DOUBLE_EQ(correction_of(*method), -0.5 * 8.0 / 4);
   Archive archive;
   method->save(archive);
+  archive = out_of_a_file(archive);
   archive.values = Json::parse(archive.values.dump());  // as a checkpoint does
   const auto resumed = feddyn({{"alpha", 0.5}});
   resumed->load(archive);

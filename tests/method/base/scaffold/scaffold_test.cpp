@@ -176,6 +176,7 @@ TEST(Scaffold, HoldsTheMeanOverAFederationThatShrinks) {
   EXPECT_DOUBLE_EQ(control_of(*method), 8.0 / 4);
   Archive archive;
   method->save(archive);
+  archive = out_of_a_file(archive);
   archive.values = Json::parse(archive.values.dump());  // as a checkpoint does
   const auto resumed = scaffold();
   resumed->load(archive);

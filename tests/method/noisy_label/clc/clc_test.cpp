@@ -284,6 +284,7 @@ TEST(Clc, ResumesBetweenRounds) {
     first.play(round);
     Archive archive;
     first.method->save(archive);
+    archive = out_of_a_file(archive);
     archive.values = Json::parse(archive.values.dump());
     first.method = make_clc(kShort);
     first.method->load(archive);

@@ -106,6 +106,7 @@ TEST(FedDiv, RefusesForgedFilters) {
   federation.play(3);
   Archive archive;
   federation.method->save(archive);
+  archive = out_of_a_file(archive);
   EXPECT_NO_THROW(make_with<FedDiv>(kShort)->load(archive));
   archive.values["filters"]["0"]["filter"][2] = -1.0;
   EXPECT_EQ(error_text([&] { make_with<FedDiv>(kShort)->load(archive); }),

@@ -144,6 +144,9 @@ TEST(FedGr, EstimatesNoiseFromPooledLosses) {
   const auto again = make_with<FedGr>({{"sniff_rounds", 1}});
   again->load(archive);
   EXPECT_EQ(again->findings().noise_levels, method->findings().noise_levels);
+  archive = out_of_a_file(archive);
+  again->load(archive);
+  EXPECT_EQ(again->findings().noise_levels, method->findings().noise_levels);
   archive.values["estimates"]["1"]["mixture"][2] = 0.0;
   EXPECT_EQ(error_text([&] { again->load(archive); }), "estimates.1: expected a mixture");
 }

@@ -257,6 +257,7 @@ TEST(Focus, ResumesBetweenRounds) {
       first.play(round);
       Archive archive;
       first.method->save(archive);
+      archive = out_of_a_file(archive);
       archive.values = Json::parse(archive.values.dump());
       first.method = focus(table);
       first.method->load(archive);

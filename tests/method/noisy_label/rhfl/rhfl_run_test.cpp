@@ -62,10 +62,8 @@ TEST(RHFLRun, EndsInTheSameBitsForAnyNumberOfLanesAndAfterACheckpoint) {
   EXPECT_THROW(running.play(), Interrupted);
   stop = false;
   running.play();
-  save_checkpoint(folder.path(), running.checkpoint());
   Session resumed(experiment(), only_rhfl(), on_cpu(2), nullptr);
-  resumed.restore(
-      *load_checkpoint(folder.path(), resumed.experiment().hash(), resumed.crew().layout()));
+  resumed.restore(through_files(folder.path(), running));
   play_to_end(resumed);
   EXPECT_EQ(hashes(resumed.history()), all);
   EXPECT_EQ(end_of(resumed), end_of(one));

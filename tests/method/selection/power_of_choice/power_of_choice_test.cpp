@@ -312,6 +312,7 @@ TEST(PowerOfChoice, ResumesWhatItKnows) {
   }
   Archive archive;
   whole.method->save(archive);
+  archive = out_of_a_file(archive);
   archive.values = Json::parse(archive.values.dump());
   Federation resumed(table, losses);
   resumed.method->load(archive);

@@ -341,6 +341,7 @@ TEST(ClipFL, ResumesBetweenAnyTwoRounds) {
     first.play_until(stop);
     Archive archive;
     first.method->save(archive);
+    archive = out_of_a_file(archive);
     archive.values = Json::parse(archive.values.dump());
     Federation second = scripted(0.5);
     second.global = first.global;

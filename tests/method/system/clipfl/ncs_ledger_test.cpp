@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "testing/support.h"
+
 namespace winnow::clipfl::clipfl_ncs_ledger_test {
 
 using Ids = std::vector<std::int64_t>;
@@ -105,11 +107,19 @@ TEST(NcsLedger, OfNobodyOrOfMoreThanThereAre) {
 
 TEST(NcsLedger, ReadsWhatItWrote) {
   const NcsLedger ledger = script();
-  const Json saved = Json::parse(ledger.to_json().dump());
-  const NcsLedger copy = NcsLedger::from_json({saved, "ledger"}, {});
-  EXPECT_EQ(copy.to_json(), ledger.to_json());
-  EXPECT_EQ(copy.worst(kSix, 6, Tie::ratio), ledger.worst(kSix, 6, Tie::ratio));
-  EXPECT_EQ(copy.accuracies(), ledger.accuracies());
+  Archive archive;
+  ledger.save(archive, "ledger");
+  for (const bool from_file : {false, true}) {
+    if (from_file) {
+      archive = out_of_a_file(archive);
+      archive.values = Json::parse(archive.values.dump());
+    }
+    const NcsLedger copy = NcsLedger::load(archive, "ledger", archive.find("ledger"));
+    EXPECT_EQ(copy.worst(kSix, 6, Tie::ratio), ledger.worst(kSix, 6, Tie::ratio));
+    EXPECT_EQ(copy.scores(), ledger.scores());
+    EXPECT_EQ(copy.ratios(), ledger.ratios());
+    EXPECT_EQ(copy.accuracies(), ledger.accuracies());
+  }
 }
 
 }  // namespace winnow::clipfl::clipfl_ncs_ledger_test

@@ -499,8 +499,8 @@ TEST(FedCorr, CountsTheRoundsOfAStageThreeWithItsOwnLearningRate) {
               fedcorr_of({{"usual_lr_decay", 0.9}})
                   ->check({.rounds = 60, .clients = 100, .fraction = 0.1});
             }),
-            "method.usual_lr_decay = 0.9: expected method.usual_lr beside it | without it stage 3 "
-            "has train.lr and train.lr_decay");
+            "method.usual_lr_decay = 0.9: it needs method.usual_lr | without it, stage 3 uses "
+            "train.lr and train.lr_decay");
 }
 
 // A run that is saved and resumed after every round goes on as if nothing had happened.
@@ -513,6 +513,7 @@ TEST(FedCorr, ContinuesFromASavedState) {
     Archive archive;
     resumed.method->save(archive);
     // Values pass through text, as in a checkpoint.
+    archive = out_of_a_file(archive);
     archive.values = Json::parse(archive.values.dump());
     resumed.method = fedcorr_of(kTwoIterations);
     resumed.method->load(archive);
@@ -591,7 +592,15 @@ TEST(FedCorr, KeepsTheLidsOfEveryIteration) {
   const auto restored = fedcorr_of(kTwoIterations);
   restored->load(archive);
   EXPECT_EQ(restored->details().series, details.series);
-  archive.values["lids"][1]["7x"] = 1.0;
+  archive = out_of_a_file(archive);
+  restored->load(archive);
+  EXPECT_EQ(restored->details().series, details.series);
+  // Older versions had a list of the iterations.
+  Archive older = archive;
+  older.values["lids"] = Json::array({archive.values["lids"]["0"], archive.values["lids"]["1"]});
+  restored->load(older);
+  EXPECT_EQ(restored->details().series, details.series);
+  archive.values["lids"]["1"]["7x"] = 1.0;
   EXPECT_THAT(error_text([&] { restored->load(archive); }),
               HasSubstr("7x: expected the number of a client that holds samples"));
 }

@@ -119,7 +119,8 @@ TEST(FedRNReliability, AlphaOneIgnoresOutputs) {
   Profiles profiles = worked_example();
   const Reliability known = reliability(profiles, 0, 1.0, Similarity::logits);
   EXPECT_NEAR(known.self, 0.4, kTolerance);
-  for (auto& [client, profile] : profiles) {
+  for (const std::int64_t client : {0, 1, 2, 3, 4}) {
+    Profile& profile = profiles[client];
     profile.output = {static_cast<float>(client), 1, 5};
   }
   const Reliability changed = reliability(profiles, 0, 1.0, Similarity::logits);
@@ -131,7 +132,8 @@ TEST(FedRNReliability, AlphaZeroIgnoresExpertise) {
   Profiles profiles = worked_example();
   const Reliability known = reliability(profiles, 0, 0.0, Similarity::logits);
   EXPECT_EQ(known.self, 1.0);
-  for (auto& [client, profile] : profiles) {
+  for (const std::int64_t client : {0, 1, 2, 3, 4}) {
+    Profile& profile = profiles[client];
     profile.expertise = static_cast<double>(client) / 10.0;
   }
   const Reliability changed = reliability(profiles, 0, 0.0, Similarity::logits);

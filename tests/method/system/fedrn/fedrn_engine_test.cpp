@@ -147,6 +147,7 @@ TEST(FedRNEngine, AResumedRunEndsInTheSameBits) {
     }
     Archive saved;
     first.method->save(saved);
+    saved = out_of_a_file(saved);
     saved.values = Json::parse(saved.values.dump());
 
     Federation second(fedrn(table));

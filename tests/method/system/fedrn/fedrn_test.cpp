@@ -382,9 +382,10 @@ TEST(FedRN, FindsTheExpertiseOfClients) {
   EXPECT_FALSE(findings.flagged) << "it judges samples, not clients";
 }
 
-Archive through_text(Archive archive) {
-  archive.values = Json::parse(archive.values.dump());
-  return archive;
+Archive through_text(const Archive& archive) {
+  Archive filed = out_of_a_file(archive);
+  filed.values = Json::parse(filed.values.dump());
+  return filed;
 }
 
 TEST(FedRN, SavesAndLoads) {

@@ -262,6 +262,7 @@ TEST(Winnow, ResumesBetweenRounds) {
     Archive archive;
     archive.bounds = {.samples = {100, 100, 100, 100}, .classes = 2};
     first.method->save(archive);
+    archive = out_of_a_file(archive);
     archive.values = Json::parse(archive.values.dump());
     first.method = make_with<Winnow>(kShort);
     first.method->load(archive);
@@ -280,21 +281,30 @@ TEST(Winnow, RefusesForgedState) {
     Archive archive;
     archive.bounds = {.samples = {100, 100, 100, 100}, .classes = 2};
     federation.method->save(archive);
+    archive = out_of_a_file(archive);
     change(archive);
     make_with<Winnow>(kShort)->load(archive);
   };
   EXPECT_NO_THROW(load([](Archive&) {}));
   const std::string evidence =
       "evidence: expected a row without negative values for every client whose labels are doubted";
-  EXPECT_EQ(error_text([&] { load([](Archive& a) { a.tensors.erase("evidence"); }); }), evidence);
+  EXPECT_EQ(error_text([&] { load([](Archive& a) { a.tensors.erase("evidence/2"); }); }), evidence);
   EXPECT_EQ(error_text([&] {
-              load([](Archive& a) { a.tensors["evidence"] = a.tensors["evidence"] - 9; });
+              load([](Archive& a) { a.tensors["evidence/2"] = a.tensors["evidence/2"] - 9; });
             }),
             evidence);
   EXPECT_EQ(error_kind([&] {
+              load([](Archive& a) { a.tensors["evidence/2"] = at::ones({2, 4}, at::kDouble); });
+            }),
+            ErrorKind::run);
+  EXPECT_EQ(error_kind([&] {  // the table of older checkpoints
               load([](Archive& a) { a.tensors["evidence"] = at::ones({2, 4}, at::kDouble); });
             }),
             ErrorKind::run);
+  EXPECT_NO_THROW(load([](Archive& a) {
+    a.tensors["evidence"] = a.tensors["evidence/2"].unsqueeze(0);
+    a.tensors.erase("evidence/2");
+  }));
   EXPECT_EQ(error_kind([&] { load([](Archive& a) { a.values["labels"]["2"]["rate"] = 2; }); }),
             ErrorKind::run);
   EXPECT_EQ(error_kind([&] { load([](Archive& a) { a.values["labels"]["2"]["kind"] = 5; }); }),

@@ -57,7 +57,9 @@ class FoldTraining final : public BaseMethod {
 }  // namespace
 
 void AuditMethod::declare(Params& params) {
-  params.add("folds", options_.folds, "models, each trained without its part of the clients")
+  params
+      .add("folds", options_.folds,
+           "number of models, each trained without one part of the clients, which it then judges")
       .range(2, 100);
   params
       .add("label_smoothing", options_.label_smoothing,
@@ -66,8 +68,8 @@ void AuditMethod::declare(Params& params) {
       .source("spec: audit 1");
   params
       .add("least", options_.least,
-           "a class of which a client has fewer samples stays out of its sums, so that none is the "
-           "sum of so few; clients with fewer samples are not judged")
+           "classes of which a client has fewer samples are left out of its sums, so that no sum "
+           "is over so few samples; clients with fewer samples in total are not judged")
       .range(1, 1'000'000);
 }
 
@@ -427,7 +429,7 @@ void AuditMethod::load(const Archive& archive) {
 MethodInfo audit_info() {
   return {.name = "audit",
           .group = "audit",
-          .summary = "judges labels and images by models that never saw them",
+          .summary = "judges labels and images with models that never saw them",
           .make = [] { return std::make_unique<AuditMethod>(); },
           .smoke = Json::object({{"method.folds", 2}, {"method.least", 2}})};
 }

@@ -115,20 +115,22 @@ std::vector<Exchange> exchanges(std::int64_t classes) {
         numbers("known", "by class, 1 where its model has seen the class", by_class),
         numbers("middle", "medians of the images' statistics", Length::exactly(kStats, "8")),
         numbers("spread", "how far these spread", Length::exactly(kStats, "8")),
-        numbers("rare", "the scores that few images are below",
+        numbers("rare", "the scores below which few images lie",
                 Length::exactly(static_cast<std::int64_t>(kItemScores), "4")),
         field::number("distance", "the median distance to neighbours in its fold").at_least(0.0)},
        "counts_done",
        {numbers("counts",
-                "how many of its samples were given one class and are confidently of another, "
-                "for every pair",
+                "for every pair of classes, how many of its samples are labelled as one and "
+                "confidently predicted as the other",
                 Length::exactly(classes * classes, "C^2")),
-        numbers("confident", "how many are confidently of the class they were given", by_class),
-        numbers("scores", "by class, the sum of the label scores of these", by_class),
-        numbers("distances", "its distances again, in medians of the fold",
+        numbers("confident", "how many are confidently predicted as the class they were given",
+                by_class),
+        numbers("scores", "by class, the sum of the label scores of these samples", by_class),
+        numbers("distances", "its distances again, as multiples of the fold's median",
                 Length::exactly(kBins, "512")),
-        field::number("image_distance",
-                      "how far its images lie from the middle of all, summed over them")
+        field::number(
+            "image_distance",
+            "how far its images lie from the middle of all clients' images, summed over its images")
             .at_least(0.0),
         field::number("mixture", "how much better two groups of label scores fit than one")
             .at_least(0.0),
@@ -137,8 +139,8 @@ std::vector<Exchange> exchanges(std::int64_t classes) {
       {"close",
        {numbers("bars", "by class, the label score below which a label is an issue", by_class),
         field::number("noise_rate", "its estimated share of wrong labels").between(0.0, 1.0),
-        field::number("low", "the lower end of its interval").between(0.0, 1.0),
-        field::number("high", "the upper end").between(0.0, 1.0),
+        field::number("low", "the lower end of the interval of this estimate").between(0.0, 1.0),
+        field::number("high", "the upper end of the interval").between(0.0, 1.0),
         field::whole("kind", "number of the kind of label noise").between(0.0, 4.0),
         field::number("excess_rate", "wrong labels beyond the model's own errors")
             .between(0.0, 1.0),

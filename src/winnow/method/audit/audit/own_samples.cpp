@@ -180,8 +180,8 @@ void flag_labels(std::span<const std::int64_t> given, std::span<const double> ba
                  std::span<SampleFinding> found) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     SampleFinding& sample = found[i];
-    sample.is_label_issue = sample.judged && sample.counted >= 0 && sample.counted != given[i] &&
-                            sample.label_score < bars[static_cast<std::size_t>(given[i])];
+    sample.is_label_issue =
+        sample.judged && sample.label_score < bars[static_cast<std::size_t>(given[i])];
   }
 }
 

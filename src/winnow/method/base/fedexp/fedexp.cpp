@@ -11,7 +11,8 @@ double extrapolation(double mean_square, double square_of_mean, double eps) {
 }
 
 void FedExp::declare(Params& params) {
-  params.add("eps", eps_, "keeps the server's step small where the mean update is")
+  params
+      .add("eps", eps_, "constant that keeps the server's step small when the mean update is small")
       .above(0)
       .source("paper, FNBench");
 }

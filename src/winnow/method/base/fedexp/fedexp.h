@@ -15,7 +15,7 @@ class FedExp final : public BaseMethod {
   void declare(Params& params) override;
   ServerNeeds server_needs() const override {
     return ServerNeeds::models(
-        "the length of its step follows from how long every single update is");
+        "the length of its step depends on the length of every single update");
   }
   void begin(Round& round) override;
   void add(Round& round, const Upload& upload) override;

@@ -96,7 +96,8 @@ std::vector<Exchange> FedNova::exchanges(const Setting& setting) const {
   std::vector<Exchange> exchanges = BaseMethod::exchanges(setting);
   std::vector<FieldRule>& answers = exchanges.front().answers;
   answers.push_back(
-      field::number("a", "how far its steps add up, which follows from their number").at_least(0));
+      field::number("a", "the sum of its steps' coefficients, which follows from their number")
+          .at_least(0));
   if (mu_ > 0.0) {
     answers.push_back(field::whole("tau", "how many steps it took"));
   }

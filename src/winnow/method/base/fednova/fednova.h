@@ -29,7 +29,7 @@ class FedNova : public BaseMethod {
   void check(const Setting& setting) const override;
   ServerNeeds server_needs() const override {
     return ServerNeeds::two_phases(
-        "it weighs every update by the steps that its client took, told together with the model",
+        "it weights every update by the steps that its client took, which are sent with the model",
         false);
   }
   std::unique_ptr<ClientSide> client_side() const override;

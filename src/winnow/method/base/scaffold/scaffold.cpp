@@ -75,9 +75,10 @@ std::string Scaffold::needs_sgd() const {
 std::vector<Exchange> Scaffold::exchanges(const Setting& /*setting*/) const {
   std::vector<Exchange> exchanges = exchanges_of(weighting_, Weighting::samples);
   exchanges.front().asks.push_back(
-      field::model("control", "the mean control of all clients, in the layout of a model"));
+      field::model("control", "the mean control variate of all clients, in the layout of a model"));
   exchanges.front().answers.push_back(
-      field::model("control", "the change of its control, as telling as a gradient")
+      field::model("control",
+                   "the change of its control variate, which reveals as much as a gradient")
           .summed(weighting_, weighting_));
   return exchanges;
 }

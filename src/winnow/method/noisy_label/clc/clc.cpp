@@ -149,7 +149,7 @@ void Clc::hold_out(Round& round) {
 
 void Clc::correct(const Round& round) const {
   Round correction(round.number, round.server, round.pool);
-  correction.chosen = round.pool;
+  correction.chosen = round.pool.ids();
   const Agreement agreement = agree(correction, round.pool);
   correction.require_some();
   std::int64_t relabelled = 0;
@@ -172,22 +172,23 @@ void Clc::correct(const Round& round) const {
 }
 
 Findings Clc::findings() const {
-  return {.scores = {{kHeldOut, held_out_}}};
+  return {.scores = {{kHeldOut, held_out_.map()}}};
 }
 
 void Clc::save(Archive& archive) const {
-  archive.put_by_client(kHeldOut, held_out_);
+  archive.put_column(kHeldOut, held_out_);
 }
 
 void Clc::load(const Archive& archive) {
-  held_out_ = archive.numbers(kHeldOut, 0.0, 1.0);
+  const auto* kept = archive.column<double>(kHeldOut);
+  held_out_ = kept != nullptr ? *kept : archive.numbers(kHeldOut, 0.0, 1.0);
 }
 
 MethodInfo clc_info() {
   return {
       .name = "clc",
       .group = "noisy-label",
-      .summary = "holds out samples against the consensus, then relabels",
+      .summary = "holds out samples that contradict the consensus, relabels",
       .make = [] { return std::make_unique<Clc>(); },
       .smoke = Json::object(
           {{"method.holdout_rounds", 3}, {"method.correction_rounds", 2}, {"method.tau", 0.0}})};

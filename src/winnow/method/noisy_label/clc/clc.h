@@ -27,7 +27,7 @@ class Clc final : public Method {
   std::string schedule(const Setting& setting) const override;
   ServerNeeds server_needs() const override {
     return ServerNeeds::two_phases(
-        "clients tell their confidences first, then what they trained on the kept samples is "
+        "clients send their confidences first, then the models trained on the kept samples are "
         "averaged",
         true);
   }
@@ -38,6 +38,7 @@ class Clc final : public Method {
   void play(std::int64_t number, Server& server) override;
   // Score `held_out`: the share of a client's samples in the last round it took part in.
   Findings findings() const override;
+  Findings claims() const override { return {}; }
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
 
@@ -54,7 +55,7 @@ class Clc final : public Method {
 
   clc::Options options_;
   FedAvg fedavg_;
-  std::map<std::int64_t, double> held_out_;  // share by client; lasts between rounds
+  ByClient<double> held_out_;  // share by client; lasts between rounds
 };
 
 MethodInfo clc_info();

@@ -63,7 +63,8 @@ void declare(Options& options, Params& params) {
       .source("paper");
   params
       .add("relabel", options.relabel,
-           "give noisy samples with a confident prediction that label; false: leave them out")
+           "give noisy samples the predicted label if the prediction is confident; false: leave "
+           "them out")
       .source("paper");
   params
       .add("sampler", options.sampler,
@@ -74,12 +75,11 @@ void declare(Options& options, Params& params) {
       .source("paper");
   params
       .add("xi", options.xi,
-           "how much of a client's own prior of classes is taken out of its own model's "
-           "predictions; "
-           "0: nothing")
+           "how strongly a client's own class prior is removed from its own model's predictions; "
+           "0: not at all")
       .at_least(0)
       .source("paper; the code swaps xi and m");
-  params.add("m", options.m, "momentum of a client's own prior of classes")
+  params.add("m", options.m, "momentum of a client's own class prior")
       .range(0, 1)
       .source("paper; the code swaps xi and m");
   params
@@ -134,7 +134,7 @@ std::optional<Filter> filter_of(std::span<const double> values) {
 }
 
 // spec: rivals 1.5
-Filter mean_filter(const std::map<std::int64_t, Contribution>& clients, bool literal) {
+Filter mean_filter(const ByClient<Contribution>& clients, bool literal) {
   double all = 0.0;
   for (const auto& [client, own] : clients) {
     all += own.samples;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "winnow/base/params.h"
+#include "winnow/federation/by_client.h"
 #include "winnow/stats/mixture.h"
 
 namespace winnow::feddiv {
@@ -54,10 +55,12 @@ std::optional<Filter> filter_of(std::span<const double> values);
 struct Contribution {
   Filter filter;
   double samples = 0.0;
+
+  bool operator==(const Contribution&) const = default;
 };
 // sum_k g_k (mu, sigma^2, pi)_k with g_k = n_k / n; `literal`: variances with g_k^2, as the code
 // has it. Needs a contribution with samples.
-Filter mean_filter(const std::map<std::int64_t, Contribution>& clients, bool literal);
+Filter mean_filter(const ByClient<Contribution>& clients, bool literal);
 
 // What the received model says of every local sample.
 struct Prediction {

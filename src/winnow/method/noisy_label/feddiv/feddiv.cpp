@@ -58,7 +58,7 @@ std::vector<Exchange> FedDiv::exchanges(const Setting& /*setting*/) const {
        {field::trained_model().summed(Weighting::samples), field::samples()}},
       {"train",
        {field::round(), field::global_model(),
-        field::numbers("filter", "the mixture of losses of all clients; none at first",
+        field::numbers("filter", "the mixture fitted to the losses of all clients; none at first",
                        Length::up_to(kFilterValues, "6"))},
        "train_done",
        {field::trained_model().summed(Weighting::samples), field::samples(),
@@ -147,15 +147,13 @@ Findings FedDiv::findings() const {
 }
 
 void FedDiv::save(Archive& archive) const {
-  std::map<std::int64_t, Json> saved;
-  for (const auto& [client, own] : filters_) {
-    saved[client] = {{"filter", feddiv::values_of(own.filter)}, {"samples", own.samples}};
-  }
-  archive.values[kFilters] = save_by_client(saved);
+  archive.put_column(kFilters, filters_, [](const feddiv::Contribution& own) {
+    return Json{{"filter", feddiv::values_of(own.filter)}, {"samples", own.samples}};
+  });
 }
 
 void FedDiv::load(const Archive& archive) {
-  filters_ = read_by_client(archive.find(kFilters), archive.bounds, [](const CheckedJson& entry) {
+  const auto read = [](const CheckedJson& entry) {
     std::vector<double> values;
     for (const CheckedJson& value : entry.at("filter").elements()) {
       values.push_back(value.number());
@@ -165,13 +163,16 @@ void FedDiv::load(const Archive& archive) {
       throw Error(ErrorKind::run, fmt::format("{}: expected a mixture", entry.name()));
     }
     return feddiv::Contribution{*filter, entry.at("samples").number(1, 1e15)};
-  });
+  };
+  const auto* kept = archive.column<feddiv::Contribution>(kFilters);
+  filters_ =
+      kept != nullptr ? *kept : ByClient<feddiv::Contribution>(archive.by_client(kFilters, read));
 }
 
 MethodInfo feddiv_info() {
   return {.name = "feddiv",
           .group = "noisy-label",
-          .summary = "clients share a filter of losses and relabel what agrees",
+          .summary = "clients share a filter that finds noisy samples by loss",
           .make = [] { return std::make_unique<FedDiv>(); },
           .smoke = Json::object({{"method.warmup", 1},
                                  {"method.warmup_fraction", 0.5},

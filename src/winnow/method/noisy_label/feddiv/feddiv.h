@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "winnow/federation/by_client.h"
 #include "winnow/method/base/fedavg/fedavg.h"
 #include "winnow/method/method.h"
 #include "winnow/method/noisy_label/feddiv/arithmetic.h"
@@ -27,7 +27,7 @@ class FedDiv final : public Method {
   std::int64_t rounds(const Setting& setting) const override;
   std::string schedule(const Setting& setting) const override;
   ServerNeeds server_needs() const override {
-    return ServerNeeds::sums("it averages the models; mixtures of losses come apart from them");
+    return ServerNeeds::sums("it averages the models; mixtures of losses are sent separately");
   }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
@@ -43,7 +43,7 @@ class FedDiv final : public Method {
 
   feddiv::Options options_;
   FedAvg fedavg_;
-  std::map<std::int64_t, feddiv::Contribution> filters_;  // the last one of every client
+  ByClient<feddiv::Contribution> filters_;  // the last one of every client
 };
 
 MethodInfo feddiv_info();

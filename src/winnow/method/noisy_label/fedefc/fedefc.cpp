@@ -22,7 +22,7 @@ void FedEfc::declare(Params& params) {
       .source("paper: gamma");
   params
       .add("prior", prior_,
-           "weigh the estimated confusions by how often the client was given each label")
+           "weight the estimated confusions by how often the client has each label")
       .source("released code: an option");
 }
 
@@ -36,7 +36,7 @@ std::vector<Exchange> FedEfc::exchanges(const Setting& /*setting*/) const {
             field::flag("corrected", "whether to correct the loss").between(0, 1)},
            "train_done",
            {field::trained_model().summed(Weighting::samples), field::samples(),
-            field::number("accuracy", "how often it predicted its labels while it trained")
+            field::number("accuracy", "how often its model predicted its labels during training")
                 .between(0, 1)}}};
 }
 

@@ -16,7 +16,7 @@ class FedEfc final : public Method {
  public:
   void declare(Params& params) override;
   ServerNeeds server_needs() const override {
-    return ServerNeeds::sums("it averages the models; accuracies come apart from them");
+    return ServerNeeds::sums("it averages the models; accuracies are sent separately");
   }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;

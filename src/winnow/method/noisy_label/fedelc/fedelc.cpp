@@ -11,13 +11,14 @@ void FedElc::declare(Params& params) {
       .at_least(1)
       .source("released code; MaskedOptim: 30");
   params
-      .add("alpha", options_.alpha, "weight of the term that holds learnt labels at the given ones")
+      .add("alpha", options_.alpha,
+           "weight of the term that keeps learnt labels near the given ones")
       .at_least(0)
       .source("released code; its comment says 1");
   params.add("beta", options_.beta, "weight of the entropy of the predictions")
       .at_least(0)
       .source("released code; its comment says 0.5; MaskedOptim: 0.1");
-  params.add("lambda", options_.lambda, "step with which learnt labels follow their gradient")
+  params.add("lambda", options_.lambda, "step size with which learnt labels follow their gradient")
       .at_least(0)
       .source("released code");
   params
@@ -28,13 +29,12 @@ void FedElc::declare(Params& params) {
       .source("released code");
   params
       .add("masked", options_.masked,
-           "MaskedOptim: only samples of small loss hold to their given labels, and the server "
-           "takes "
-           "the geometric median")
+           "MaskedOptim: only samples with a small loss are kept near their given labels, and the "
+           "server takes the geometric median")
       .source("here; MaskedOptim's paper: true");
   params
       .add("keep", options_.keep,
-           "masked: share of a batch, smallest losses first, that holds to its given labels")
+           "masked: share of a batch, smallest losses first, that is kept near its given labels")
       .range(0, 1)
       .source("MaskedOptim");
 }
@@ -54,7 +54,7 @@ State FedElc::fuse(HeldModels held, const std::set<std::int64_t>& noisy) const {
 MethodInfo fedelc_info() {
   return {.name = "fedelc",
           .group = "noisy-label",
-          .summary = "noisy clients learn their labels beside the model",
+          .summary = "noisy clients learn their labels along with the model",
           .make = [] { return std::make_unique<FedElc>(); },
           .smoke = Json::object({{"rounds", 5}, {"method.warmup", 2}})};
 }

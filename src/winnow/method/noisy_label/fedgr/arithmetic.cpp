@@ -29,19 +29,20 @@ void declare(Options& options, Params& params) {
            "share of noisy samples from which a client trains on refined labels alone")
       .range(0, 1)
       .source("released code");
-  params.add("ema_weight", options.ema_weight, "weight of what the client's slow model says")
+  params
+      .add("ema_weight", options.ema_weight,
+           "weight of the predictions of the client's slow model, a moving average")
       .at_least(0)
       .source("here; not seen in the code");
   params
       .add("ema_temperature", options.ema_temperature,
-           "temperature at which the model follows the slow one")
+           "temperature of the loss that makes the model follow the slow one")
       .above(0)
       .source("released code");
   params
-      .add(
-          "ema_decay", options.ema_decay,
-          "what a client's slow model keeps of itself when it is pulled to a received or a trained "
-          "model")
+      .add("ema_decay", options.ema_decay,
+           "how much a client's slow model keeps of itself when it moves towards a received or "
+           "trained model")
       .range(0, 1)
       .source("released code");
   params
@@ -58,7 +59,7 @@ void declare(Options& options, Params& params) {
       .source("released code");
   params
       .add("feature_weight", options.feature_weight,
-           "weight of the distance between features of the trained and of the received model")
+           "weight of the distance between the features of the trained and the received model")
       .at_least(0)
       .source("released code");
   params.add("feature_temperature", options.feature_temperature, "temperature of these features")

@@ -128,27 +128,26 @@ Findings FedGr::findings() const {
 }
 
 void FedGr::save(Archive& archive) const {
-  std::map<std::int64_t, Json> saved;
-  for (const auto& [client, own] : estimates_) {
-    saved[client] = {{"mixture", six(own.mixture)}, {"noisy", own.noisy}};
-  }
-  archive.values[kEstimates] = save_by_client(saved);
+  archive.put_column(kEstimates, estimates_, [](const Estimate& own) {
+    return Json{{"mixture", six(own.mixture)}, {"noisy", own.noisy}};
+  });
 }
 
 void FedGr::load(const Archive& archive) {
-  estimates_ =
-      read_by_client(archive.find(kEstimates), archive.bounds, [](const CheckedJson& entry) {
-        std::vector<double> values;
-        for (const CheckedJson& value : entry.at("mixture").elements()) {
-          values.push_back(value.number());
-        }
-        if (values.size() != 6 || !(values[2] > 0.0) || !(values[3] > 0.0) ||
-            !(std::min(values[4], values[5]) >= 0.0)) {
-          throw Error(ErrorKind::run, fmt::format("{}: expected a mixture", entry.name()));
-        }
-        return Estimate{{{values[0], values[1]}, {values[2], values[3]}, {values[4], values[5]}},
-                        entry.at("noisy").number(0, 1)};
-      });
+  const auto read = [](const CheckedJson& entry) {
+    std::vector<double> values;
+    for (const CheckedJson& value : entry.at("mixture").elements()) {
+      values.push_back(value.number());
+    }
+    if (values.size() != 6 || !(values[2] > 0.0) || !(values[3] > 0.0) ||
+        !(std::min(values[4], values[5]) >= 0.0)) {
+      throw Error(ErrorKind::run, fmt::format("{}: expected a mixture", entry.name()));
+    }
+    return Estimate{{{values[0], values[1]}, {values[2], values[3]}, {values[4], values[5]}},
+                    entry.at("noisy").number(0, 1)};
+  };
+  const auto* kept = archive.column<Estimate>(kEstimates);
+  estimates_ = kept != nullptr ? *kept : ByClient<Estimate>(archive.by_client(kEstimates, read));
 }
 
 MethodInfo fedgr_info() {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "winnow/federation/by_client.h"
 #include "winnow/method/method.h"
 #include "winnow/method/noisy_label/fedgr/arithmetic.h"
 
@@ -22,7 +23,7 @@ class FedGr final : public Method {
   void check(const Setting& setting) const override;
   bool needs_features() const override { return true; }
   ServerNeeds server_needs() const override {
-    return ServerNeeds::sums("it averages the models; losses of samples come apart from them");
+    return ServerNeeds::sums("it averages the models; losses of samples are sent separately");
   }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
@@ -38,11 +39,13 @@ class FedGr final : public Method {
   struct Estimate {
     MixtureParameters mixture;
     double noisy = 0.0;
+
+    bool operator==(const Estimate&) const = default;
   };
   void estimate(const std::map<std::int64_t, std::vector<double>>& told);
 
   fedgr::Options options_;
-  std::map<std::int64_t, Estimate> estimates_;
+  ByClient<Estimate> estimates_;
 };
 
 MethodInfo fedgr_info();

@@ -11,7 +11,8 @@ std::unique_ptr<ClientSide> FedLsr::client_side() const {
 std::vector<Exchange> FedLsr::exchanges(const Setting& setting) const {
   std::vector<Exchange> exchanges = BaseMethod::exchanges(setting);
   exchanges.front().asks.push_back(
-      field::number("gamma", "the weight of agreement in this round").at_least(0));
+      field::number("gamma", "the weight of the agreement between views in this round")
+          .at_least(0));
   return exchanges;
 }
 

@@ -15,7 +15,8 @@ void FedNoRo::declare(Params& params) {
       .source("released code");
   params
       .add("a", a_,
-           "weight of the global model's word for noisy clients once the ramp ends; 0: labels only")
+           "weight of the global model's predictions in the training of noisy clients once the "
+           "ramp ends; 0: labels only")
       .range(0, 1)
       .source("released code");
   params.add("ramp_begin", ramp_begin_, "round at which that weight begins to rise")
@@ -24,14 +25,13 @@ void FedNoRo::declare(Params& params) {
   params.add("ramp_end", ramp_end_, "round from which that weight is a")
       .at_least(0)
       .source("released code, for 100 rounds");
-  params.add("temperature", temperature_, "temperature of what the global model says")
+  params.add("temperature", temperature_, "temperature of the global model's predictions")
       .above(0)
       .source("released code");
   params
       .add("distance_weights", distance_weights_,
-           "let models of noisy clients count for less the farther they are from those of clean "
-           "ones; "
-           "false: weigh by samples alone")
+           "give models of noisy clients less weight the farther they are from those of clean "
+           "ones; false: weight by samples alone")
       .source("paper");
 }
 
@@ -40,8 +40,8 @@ std::unique_ptr<ClientSide> FedNoRo::client_side() const {
 }
 
 std::vector<FieldRule> FedNoRo::noisy_asks() const {
-  return {
-      field::number("weight", "the weight of the global model's word in this round").between(0, 1)};
+  return {field::number("weight", "the weight of the global model's predictions in this round")
+              .between(0, 1)};
 }
 
 void FedNoRo::fill_noisy(Message& task, std::int64_t round, Json& notes) const {
@@ -58,7 +58,7 @@ MethodInfo fednoro_info() {
   return {
       .name = "fednoro",
       .group = "noisy-label",
-      .summary = "finds noisy clients by class-wise losses, distils at them",
+      .summary = "finds noisy clients by class-wise losses, distils to them",
       .make = [] { return std::make_unique<FedNoRo>(); },
       .smoke = Json::object(
           {{"rounds", 5}, {"method.warmup", 2}, {"method.ramp_begin", 2}, {"method.ramp_end", 4}})};

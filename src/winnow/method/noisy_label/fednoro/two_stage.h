@@ -23,7 +23,7 @@ class TwoStage : public Method {
   void check(const Setting& setting) const override;
   ServerNeeds server_needs() const override {
     return ServerNeeds::models(
-        "its second stage weighs every model by its distance from those of clean clients");
+        "its second stage weights every model by its distance from those of clean clients");
   }
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   // Notes `stage`, and once the clients are compared `flagged`, the number of noisy ones, and

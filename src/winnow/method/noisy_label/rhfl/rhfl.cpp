@@ -88,7 +88,7 @@ std::unique_ptr<ClientSide> RHFL::client_side() const {
 
 std::vector<Exchange> RHFL::exchanges(const Setting& setting) const {
   const FieldRule loss = field::number("loss", "the mean loss of its model on its samples");
-  const FieldRule batch = field::whole("batch", "which of the public batches");
+  const FieldRule batch = field::whole("batch", "the number of a public batch");
   // The last batch may be smaller.
   const Length values = Length::up_to(client_.public_batch * setting.classes, "b C");
   return {{"pretrain", {}, "trained", {loss}},
@@ -96,10 +96,11 @@ std::vector<Exchange> RHFL::exchanges(const Setting& setting) const {
           {"probabilities",
            {batch},
            "probabilities_done",
-           {field::floats("probabilities", "what its model says to public images", values)}},
+           {field::floats("probabilities", "the outputs of its model for public images", values)}},
           {"learn",
            {field::round(), batch,
-            field::floats("target", "what the models of others say to them, mixed", values)},
+            field::floats("target", "the mixed outputs of the others' models for these images",
+                          values)},
            "learn_done",
            {}}};
 }

@@ -22,10 +22,9 @@ class RHFL final : public Method {
   void check(const Setting& setting) const override;
   std::vector<std::string> networks() const override { return networks_; }
   Measured measured() const override { return measured_; }
-  std::string needs_sgd() const override { return "it has method.optimiser of its own"; }
+  std::string needs_sgd() const override { return "it has its own method.optimiser"; }
   ServerNeeds server_needs() const override {
-    return ServerNeeds::models(
-        "no model travels, but the outputs of every client count by themselves");
+    return ServerNeeds::models("instead of models it gets the outputs of every single client");
   }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;

@@ -18,7 +18,7 @@ class Rofl final : public Method {
   void declare(Params& params) override { rofl::declare(options_, params); }
   bool needs_features() const override { return true; }
   ServerNeeds server_needs() const override {
-    return ServerNeeds::sums("it averages the models; class centroids come apart from them");
+    return ServerNeeds::sums("it averages the models; class centroids are sent separately");
   }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;

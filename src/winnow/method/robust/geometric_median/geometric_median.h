@@ -11,7 +11,7 @@ class GeometricMedianMethod : public HoldingMethod {
  public:
   void declare(Params& params) override;
   ServerNeeds server_needs() const override {
-    return ServerNeeds::models("it weighs every model by its distance from the others");
+    return ServerNeeds::models("it weights every model by its distance from the others");
   }
   // Throws Error(kind run) when nothing that weighs anything was added. Notes `passes`, over the
   // models, the first mean counted.

@@ -16,6 +16,8 @@ namespace winnow {
 namespace {
 
 constexpr const char* kChoiceState = "power_of_choice";
+constexpr const char* kLosses = "power_of_choice/losses";
+constexpr const char* kTimesChosen = "power_of_choice/times_chosen";
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class ChoiceClient : public ClientSide {
@@ -210,7 +212,7 @@ std::vector<std::int64_t> PowerOfChoice::select(Round& round, std::int64_t count
   }
   if (loss_ == power_of_choice::Loss::last) {
     for (const std::int64_t client : chosen) {
-      losses_.try_emplace(client, std::nullopt);  // until its upload says more
+      losses_.emplace(client, std::nullopt);  // until its upload says more
     }
   }
   return chosen;
@@ -265,16 +267,21 @@ Findings PowerOfChoice::findings() const {
 }
 
 void PowerOfChoice::save(Archive& archive) const {
-  archive.values[kChoiceState] = {{"losses", save_by_client(losses_)},
-                                  {"times_chosen", save_by_client(times_chosen_)}};
+  archive.put_column(kLosses, losses_, [](const power_of_choice::KnownLoss& loss) {
+    return loss ? Json(*loss) : Json(nullptr);
+  });
+  archive.put_column(kTimesChosen, times_chosen_);
 }
 
 void PowerOfChoice::load(const Archive& archive) {
   losses_.clear();
   times_chosen_.clear();
-  if (const auto state = archive.find(kChoiceState)) {
-    losses_ = read_known_numbers(state->at("losses"), archive.bounds);
-    times_chosen_ = read_by_client(state->at("times_chosen"), archive.bounds,
+  if (const auto* kept = archive.column<power_of_choice::KnownLoss>(kLosses)) {
+    losses_ = *kept;
+    times_chosen_ = *archive.column<std::int64_t>(kTimesChosen);
+  } else if (const auto state = archive.find(kChoiceState)) {
+    losses_ = read_known_numbers(state->find("losses"), archive.bounds);
+    times_chosen_ = read_by_client(state->find("times_chosen"), archive.bounds,
                                    [](const CheckedJson& times) { return times.count(); });
   }
 }

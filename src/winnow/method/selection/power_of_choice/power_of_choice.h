@@ -47,7 +47,8 @@ class PowerOfChoice : public BaseMethod {
   void check(const Setting& setting) const override;
   ServerNeeds server_needs() const override {
     return ServerNeeds::two_phases(
-        "candidates tell their losses first, then the models of the chosen are averaged", true);
+        "candidates send their losses first, then the models of the chosen ones are averaged",
+        true);
   }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
@@ -60,6 +61,7 @@ class PowerOfChoice : public BaseMethod {
   State finish(Round& round) override;
   // Scores "loss", as last known, and "times_chosen", of all who were a candidate.
   Findings findings() const override;
+  Findings claims() const override { return {}; }
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
 
@@ -79,8 +81,8 @@ class PowerOfChoice : public BaseMethod {
   WeightedMean models_;  // of the round
 
   // Lasting, by client; one that was never heard of or asked to train is not there.
-  std::map<std::int64_t, power_of_choice::KnownLoss> losses_;
-  std::map<std::int64_t, std::int64_t> times_chosen_;
+  ByClient<power_of_choice::KnownLoss> losses_;
+  ByClient<std::int64_t> times_chosen_;
 };
 
 MethodInfo power_of_choice_info();

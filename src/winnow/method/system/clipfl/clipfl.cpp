@@ -45,7 +45,7 @@ void ClipFL::declare(Params& params) {
            "models kept in each round before pruning: the best on the validation set (m)")
       .at_least(1)
       .source("paper");
-  params.add("prune", options_.prune, "share of the clients that is pruned (p)")
+  params.add("prune", options_.prune, "share of the clients that are pruned (p)")
       .range(0, 1)
       .source("paper: the share of noisy clients");
   params
@@ -110,7 +110,8 @@ std::vector<Exchange> ClipFL::exchanges(const Setting& setting) const {
   std::vector<Exchange> exchanges = base_->exchanges(setting);
   exchanges.push_back(
       {"dismiss",
-       {field::flag("reason", "why it takes part no longer; 1: it was found noisy").between(1, 1)},
+       {field::flag("reason", "why it no longer takes part; 1: it was found to be noisy")
+            .between(1, 1)},
        "dismissed",
        {}});
   return exchanges;
@@ -121,14 +122,17 @@ std::int64_t ClipFL::prune_count(std::int64_t clients) const {
       std::floor(options_.prune * static_cast<double>(clients) + 1e-9));
 }
 
-std::vector<std::int64_t> ClipFL::remaining(const Fleet& fleet) const {
-  std::vector<std::int64_t> pool = selectable_clients(fleet);
-  std::erase_if(pool, [this](std::int64_t client) { return pruned_ && pruned_->contains(client); });
+ClientList ClipFL::remaining(const Fleet& fleet) const {
+  if (!pruned_ || pruned_->empty()) {
+    return selectable_clients(fleet);
+  }
+  std::vector<std::int64_t> pool = selectable_clients(fleet).ids();
+  std::erase_if(pool, [this](std::int64_t client) { return pruned_->contains(client); });
   return pool;
 }
 
 void ClipFL::prune(Server& server) {
-  const std::vector<std::int64_t> candidates = selectable_clients(server.fleet);
+  const ClientList candidates = selectable_clients(server.fleet);
   const std::vector<std::int64_t> worst = ledger_.worst(
       candidates, prune_count(static_cast<std::int64_t>(candidates.size())), options_.tie);
   pruned_.emplace(worst.begin(), worst.end());
@@ -201,11 +205,16 @@ std::set<std::int64_t> ClipFL::judge(const Round& round, const std::vector<Uploa
   return flagged;
 }
 
-Findings ClipFL::findings() const {
+Findings ClipFL::claims() const {
   Findings findings;
   if (pruned_) {
     findings.flagged.emplace(pruned_->begin(), pruned_->end());
   }
+  return findings;
+}
+
+Findings ClipFL::findings() const {
+  Findings findings = claims();
   findings.scores["ncs"] = ledger_.scores();
   findings.scores["ncs_ratio"] = ledger_.ratios();
   findings.scores["validation_accuracy"] = ledger_.accuracies();
@@ -214,23 +223,19 @@ Findings ClipFL::findings() const {
 
 void ClipFL::save(Archive& archive) const {
   base_.save(archive);
-  Json& state = archive.values[kClipState];
-  state["ledger"] = ledger_.to_json();
+  ledger_.save(archive, kClipState + std::string("/ledger"));
   if (pruned_) {
-    state["pruned"] = *pruned_;
+    archive.values[kClipState]["pruned"] = *pruned_;
   }
 }
 
 void ClipFL::load(const Archive& archive) {
   base_.load(archive);
-  ledger_ = {};
   pruned_.reset();
   const auto state = archive.find(kClipState);
-  if (!state) {
-    return;
-  }
-  ledger_ = clipfl::NcsLedger::from_json(state->at("ledger"), archive.bounds);
-  if (const auto pruned = state->find("pruned")) {
+  ledger_ = clipfl::NcsLedger::load(archive, kClipState + std::string("/ledger"),
+                                    state ? state->find("ledger") : std::nullopt);
+  if (const auto pruned = state ? state->find("pruned") : std::nullopt) {
     pruned_ = read_clients(pruned, archive.bounds);
   }
 }

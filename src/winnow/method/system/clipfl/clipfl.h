@@ -49,6 +49,7 @@ class ClipFL : public Method {
   void play(std::int64_t number, Server& server) override;
   // Flagged are the pruned clients, once there was a phase II.
   Findings findings() const override;
+  Findings claims() const override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
 
@@ -58,7 +59,7 @@ class ClipFL : public Method {
   void check_fusions(const Setting& setting) const;
   void prune(Server& server);
   // The clients a round may choose from, ascending.
-  std::vector<std::int64_t> remaining(const Fleet& fleet) const;
+  ClientList remaining(const Fleet& fleet) const;
   void play_screening(Round& round);
   // Measures the uploads, brings the ledger up to date and returns who fell below the best.
   std::set<std::int64_t> judge(const Round& round, const std::vector<Upload>& uploads);

@@ -87,20 +87,23 @@ std::map<std::int64_t, double> NcsLedger::accuracies() const {
   return accuracies;
 }
 
-Json NcsLedger::to_json() const {
-  std::map<std::int64_t, Json> saved;
-  for (const auto& [client, record] : records_) {
-    saved[client] = {{"ncs", record.ncs},
-                     {"sampled", record.sampled},
-                     {"judged", record.judged},
-                     {"accuracy_sum", record.accuracy_sum}};
-  }
-  return save_by_client(saved);
+void NcsLedger::save(Archive& archive, const std::string& column) const {
+  archive.put_column(column, records_, [](const Record& record) {
+    return Json{{"ncs", record.ncs},
+                {"sampled", record.sampled},
+                {"judged", record.judged},
+                {"accuracy_sum", record.accuracy_sum}};
+  });
 }
 
-NcsLedger NcsLedger::from_json(const CheckedJson& saved, const Bounds& bounds) {
+NcsLedger NcsLedger::load(const Archive& archive, const std::string& column,
+                          const std::optional<CheckedJson>& saved) {
   NcsLedger ledger;
-  ledger.records_ = read_by_client(saved, bounds, [](const CheckedJson& each) {
+  if (const auto* kept = archive.column<Record>(column)) {
+    ledger.records_ = *kept;
+    return ledger;
+  }
+  ledger.records_ = read_by_client(saved, archive.bounds, [](const CheckedJson& each) {
     Record record;
     record.sampled = each.at("sampled").count();
     record.ncs = each.at("ncs").whole(0, record.sampled);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -52,9 +53,12 @@ class NcsLedger {
   // Of every client with a judged model: the mean.
   std::map<std::int64_t, double> accuracies() const;
 
-  Json to_json() const;
-  // What to_json() made; throws Error(kind run) for what cannot be a ledger.
-  static NcsLedger from_json(const CheckedJson& saved, const Bounds& bounds);
+  // As a column of that name.
+  void save(Archive& archive, const std::string& column) const;
+  // What save() kept, which is `saved` in an archive out of a file; throws Error(kind run) for what
+  // cannot be a ledger.
+  static NcsLedger load(const Archive& archive, const std::string& column,
+                        const std::optional<CheckedJson>& saved);
 
  private:
   struct Record {
@@ -63,12 +67,13 @@ class NcsLedger {
     std::int64_t judged = 0;
     double accuracy_sum = 0.0;
 
+    bool operator==(const Record&) const = default;
     double ratio() const;
     double mean_accuracy() const;
   };
   Record of(std::int64_t client) const;
 
-  std::map<std::int64_t, Record> records_;
+  ByClient<Record> records_;
 };
 
 }  // namespace winnow::clipfl

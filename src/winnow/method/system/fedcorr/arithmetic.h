@@ -99,6 +99,8 @@ class Schedule {
 struct Trail {
   double sum = 0.0;
   std::int64_t seen = 0;  // iterations
+
+  bool operator==(const Trail&) const = default;
 };
 
 // What the server tells clients apart by: the sum over all iterations, or the mean where some

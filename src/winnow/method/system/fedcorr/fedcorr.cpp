@@ -31,6 +31,7 @@ class CountingFleet final : public Fleet {
 
   std::int64_t size() const override { return fleet_.size(); }
   std::int64_t samples(std::int64_t client) const override { return fleet_.samples(client); }
+  ClientList with_samples() const override { return fleet_.with_samples(); }
   const Traffic& traffic() const override { return fleet_.traffic(); }
   std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override {
     std::vector<Order> counted = orders;
@@ -57,9 +58,9 @@ void FedCorr::declare(Params& params) {
 void FedCorr::check(const Setting& setting) const {
   if (options_.usual_lr == 0.0 && options_.usual_lr_decay != 1.0) {
     throw Error(ErrorKind::experiment,
-                fmt::format("method.usual_lr_decay = {}: expected method.usual_lr beside it",
+                fmt::format("method.usual_lr_decay = {}: it needs method.usual_lr",
                             options_.usual_lr_decay),
-                "without it stage 3 has train.lr and train.lr_decay");
+                "without it, stage 3 uses train.lr and train.lr_decay");
   }
   Setting own = setting;
   own.rounds = rounds(setting);
@@ -87,17 +88,17 @@ std::vector<Exchange> FedCorr::exchanges(const Setting& setting) const {
   std::vector<Exchange> exchanges{
       {"train1",
        {round,
-        field::model("model", "the global model, or the one that the client before it made")},
+        field::model("model", "the global model, or the one that the previous client trained")},
        "train1_done",
        {field::model("model",
-                     "its model after training, which the next client gets as it is when it has "
-                     "the turn alone"),
+                     "its model after training, which the next client gets unchanged when clients "
+                     "train one at a time"),
         field::samples(),
         field::number("lid", "the LID of its predictions, larger where labels are wrong")}},
       {"correct1",
        {round, sent},
        "correct1_done",
-       {field::number("muhat", "its share of labels that it considers wrong").between(0, 1),
+       {field::number("muhat", "the share of its labels that it considers wrong").between(0, 1),
         field::relabelled()}},
       {"set_clean", {round}, "set_clean_done", {}},
       {"finetune", {round, sent}, "finetune_done", {field::trained_model(), field::samples()}},
@@ -128,7 +129,7 @@ void FedCorr::play(std::int64_t number, Server& server) {
     }
   } else if (step.stage == 2) {
     std::vector<std::int64_t> clean = fedcorr::finetune_pool(
-        estimates_, options_, fedcorr::fallback_size(setting.fraction, setting.clients));
+        estimates_.map(), options_, fedcorr::fallback_size(setting.fraction, setting.clients));
     if (!clean.empty()) {  // else all were flagged, and nobody could be asked how noisy it is
       round.pool = std::move(clean);
     }
@@ -210,7 +211,7 @@ void FedCorr::finish_iteration(const Round& round, const fedcorr::Step& step) {
   turn_absent_.clear();
   noisy_.clear();
   if (!trails_.empty()) {
-    noisy_ = fedcorr::noisy_clients(fedcorr::lid_scores(trails_));
+    noisy_ = fedcorr::noisy_clients(fedcorr::lid_scores(trails_.map()));
   }
   correct(round);
 
@@ -276,7 +277,7 @@ void FedCorr::correct(const Round& round) {
 void FedCorr::correct_all(const Round& round) const {
   std::int64_t relabelled = 0;
   const std::vector<Absence> absent = round.fleet.ask(
-      orders_for(fedcorr::final_clients(noisy_, estimates_, options_),
+      orders_for(fedcorr::final_clients(noisy_, estimates_.map(), options_),
                  [&](std::int64_t) { return Message("correct_all").set("model", round.global); }),
       [&](std::int64_t, const Message& reply) {
         relabelled += reply.get<std::uint32_t>("relabelled");
@@ -287,13 +288,19 @@ void FedCorr::correct_all(const Round& round) const {
   }
 }
 
-Findings FedCorr::findings() const {
+Findings FedCorr::claims() const {
   if (estimates_.empty()) {
     return {};
   }
-  return {.flagged = noisy_,
-          .noise_levels = estimates_,
-          .scores = {{"lid", fedcorr::lid_scores(trails_)}}};
+  return {.flagged = noisy_, .noise_levels = estimates_.map()};
+}
+
+Findings FedCorr::findings() const {
+  Findings findings = claims();
+  if (!estimates_.empty()) {
+    findings.scores = {{"lid", fedcorr::lid_scores(trails_.map())}};
+  }
+  return findings;
 }
 
 Details FedCorr::details() const {
@@ -301,9 +308,9 @@ Details FedCorr::details() const {
   if (lids_.empty()) {
     return details;
   }
-  details.series["lid"] = lids_;
   std::map<std::int64_t, fedcorr::Trail> trails;
-  for (const std::map<std::int64_t, double>& iteration : lids_) {
+  for (const ByClient<double>& iteration : lids_) {
+    details.series["lid"].push_back(iteration.map());
     for (const auto& [client, lid] : iteration) {
       trails[client].sum += lid;
       ++trails[client].seen;
@@ -327,31 +334,23 @@ std::string FedCorr::keeps_labels_as(std::int64_t round, const Setting& setting)
 }
 
 void FedCorr::save(Archive& archive) const {
-  std::map<std::int64_t, double> sums;
-  std::map<std::int64_t, std::int64_t> seen;
-  for (const auto& [client, trail] : trails_) {
-    sums[client] = trail.sum;
-    seen[client] = trail.seen;
-  }
-  archive.put_by_client("turn_lids", turn_lids_);
+  archive.put_column("turn_lids", turn_lids_);
   archive.put_clients("turn_absent", turn_absent_);
   std::set<std::int64_t> unknown;
   std::ranges::copy_if(noisy_, std::inserter(unknown, unknown.end()),
                        [this](std::int64_t client) { return !estimates_.contains(client); });
   archive.put_clients("not_estimated", unknown);
-  archive.put_by_client("lid_sums", sums);
-  archive.put_by_client("lid_seen", seen);
-  archive.values["lids"] = Json::array();
-  for (const std::map<std::int64_t, double>& iteration : lids_) {
-    archive.values["lids"].push_back(save_by_client(iteration));
-  }
-  archive.put_by_client("estimates", estimates_);
+  archive.put_column("lid_sums", trails_,
+                     [](const fedcorr::Trail& trail) { return Json(trail.sum); });
+  archive.put_column("lid_seen", trails_,
+                     [](const fedcorr::Trail& trail) { return Json(trail.seen); });
+  archive.put_series("lids", lids_);
+  archive.put_column("estimates", estimates_);
   archive.values["noisy"] = noisy_;
   base_.save(archive);
 }
 
-void FedCorr::load(const Archive& archive) {
-  turn_lids_ = archive.numbers("turn_lids");
+void FedCorr::load_trails(const Archive& archive) {
   trails_.clear();
   const auto sums = archive.numbers("lid_sums");
   const auto seen = archive.by_client(
@@ -363,13 +362,19 @@ void FedCorr::load(const Archive& archive) {
     }
     trails_[client] = {sum, times->second};
   }
-  lids_.clear();
-  if (const auto lids = archive.find("lids")) {
-    for (const CheckedJson& iteration : lids->elements()) {
-      lids_.push_back(read_numbers(iteration, archive.bounds));
-    }
+}
+
+void FedCorr::load(const Archive& archive) {
+  if (const auto* trails = archive.column<fedcorr::Trail>("lid_sums")) {
+    trails_ = *trails;
+    turn_lids_ = *archive.column<double>("turn_lids");
+    estimates_ = *archive.column<double>("estimates");
+  } else {
+    load_trails(archive);
+    turn_lids_ = archive.numbers("turn_lids");
+    estimates_ = archive.numbers("estimates", 0.0, 1.0);
   }
-  estimates_ = archive.numbers("estimates", 0.0, 1.0);
+  lids_ = archive.series("lids");
   turn_absent_ = archive.clients("turn_absent");
   const std::set<std::int64_t> noisy = archive.clients("noisy");
   const std::set<std::int64_t> unknown = archive.clients("not_estimated");

@@ -41,6 +41,7 @@ class FedCorr final : public Method {
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   void play(std::int64_t number, Server& server) override;
   Findings findings() const override;
+  Findings claims() const override;
   Details details() const override;
   std::string keeps_labels_as(std::int64_t round, const Setting& setting) const override;
   void save(Archive& archive) const override;
@@ -53,18 +54,20 @@ class FedCorr final : public Method {
   // Asks flagged clients to correct themselves, tells the others that they are clean.
   void correct(const Round& round);
   void correct_all(const Round& round) const;
+  // Out of a file.
+  void load_trails(const Archive& archive);
 
   fedcorr::Options options_;
   BaseChoice base_;
   FedAvg finetune_;
-  std::map<std::int64_t, double> turn_lids_;       // of the iteration in progress
-  std::set<std::int64_t> turn_absent_;             // who had a turn in it and did not answer
-  std::map<std::int64_t, fedcorr::Trail> trails_;  // over finished iterations
+  ByClient<double> turn_lids_;          // of the iteration in progress
+  std::set<std::int64_t> turn_absent_;  // who had a turn in it and did not answer
+  ByClient<fedcorr::Trail> trails_;     // over finished iterations
   // LID by client of every finished iteration.
-  std::vector<std::map<std::int64_t, double>> lids_;
+  std::vector<ByClient<double>> lids_;
   // Of all clients with samples but those that were flagged and then absent; empty before the first
   // iteration is finished.
-  std::map<std::int64_t, double> estimates_;
+  ByClient<double> estimates_;
   std::vector<std::int64_t> noisy_;  // of the last finished iteration
 };
 

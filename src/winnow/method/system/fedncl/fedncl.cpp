@@ -111,7 +111,7 @@ void FedNCL::declare(Params& params) {
       .source("an option of the released code, which has 0.01");
   params
       .add("dyn_alpha", options_.dyn_alpha,
-           "strength of FedDyn's regulariser in the clients' training; 0 is none")
+           "strength of FedDyn's regulariser in the clients' training; 0: none")
       .at_least(0)
       .source("an option of the released code that does not run there");
 }
@@ -143,13 +143,14 @@ std::unique_ptr<ClientSide> FedNCL::client_side() const {
 }
 
 std::vector<Exchange> FedNCL::exchanges(const Setting& /*setting*/) const {
-  return {{"train",
-           {field::round(), field::global_model(),
-            field::flag("correct", "whether to correct its labels, which says that it was flagged")
-                .between(0, 1)},
-           "train_done",
-           {field::trained_model(), field::samples(),
-            field::number("loss", "its mean loss in this training").at_least(0)}}};
+  return {
+      {"train",
+       {field::round(), field::global_model(),
+        field::flag("correct", "whether to correct its labels, which tells it that it was flagged")
+            .between(0, 1)},
+       "train_done",
+       {field::trained_model(), field::samples(),
+        field::number("loss", "its mean loss in this training").at_least(0)}}};
 }
 
 bool FedNCL::corrects(std::int64_t round, std::int64_t client) const {
@@ -299,21 +300,19 @@ bool FedNCL::suspects(std::int64_t client, const History& history) const {
 }
 
 void FedNCL::save(Archive& archive) const {
-  std::map<std::int64_t, Json> clients;
-  for (const auto& [client, history] : history_) {
-    clients[client] = {{"flags", history.all.flags},
-                       {"rounds", history.all.rounds},
-                       {"early_flags", history.early.flags},
-                       {"early_rounds", history.early.rounds},
-                       {"reliability", history.reliability}};
-  }
-  archive.put_by_client("clients", clients);
+  archive.put_column("clients", history_, [](const History& history) {
+    return Json{{"flags", history.all.flags},
+                {"rounds", history.all.rounds},
+                {"early_flags", history.early.flags},
+                {"early_rounds", history.early.rounds},
+                {"reliability", history.reliability}};
+  });
   archive.values["correcting"] = correcting_;
   archive.values["rounds"] = rounds_;
 }
 
 void FedNCL::load(const Archive& archive) {
-  history_ = archive.by_client("clients", [](const CheckedJson& saved) {
+  const auto read = [](const CheckedJson& saved) {
     History history;
     history.all.rounds = saved.at("rounds").whole(1, CheckedJson::kMost);
     history.all.flags = saved.at("flags").whole(0, history.all.rounds);
@@ -321,7 +320,9 @@ void FedNCL::load(const Archive& archive) {
     history.early.flags = saved.at("early_flags").whole(0, history.early.rounds);
     history.reliability = saved.at("reliability").number();
     return history;
-  });
+  };
+  const auto* kept = archive.column<History>("clients");
+  history_ = kept != nullptr ? *kept : ByClient<History>(archive.by_client("clients", read));
   correcting_ = archive.clients("correcting");
   rounds_ = archive.count("rounds");
 }

@@ -79,11 +79,14 @@ class FedNCL final : public Method {
     std::int64_t rounds = 0;  // that the client took part in
 
     double share() const { return static_cast<double>(flags) / static_cast<double>(rounds); }
+    bool operator==(const Tally&) const = default;
   };
   struct History {
     Tally all;
     Tally early;  // in rounds before penalty_rounds
     double reliability = 0.0;
+
+    bool operator==(const History&) const = default;
   };
 
   bool corrects(std::int64_t round, std::int64_t client) const;
@@ -94,7 +97,7 @@ class FedNCL final : public Method {
 
   fedncl::Options options_;
 
-  std::map<std::int64_t, History> history_;
+  ByClient<History> history_;
   std::set<std::int64_t> correcting_;
   std::int64_t rounds_ = 0;  // played so far
 };

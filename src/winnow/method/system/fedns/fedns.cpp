@@ -108,7 +108,7 @@ void FedNS::declare_score(Params& params) {
       .source("paper");
   params
       .add("refresh", options_.refresh,
-           "let all participants score again as long as scores are missing")
+           "let all participants score again until no scores are missing")
       .source("spec: input-noise 1.5");
   params
       .add("debug_density", options_.debug_density,
@@ -116,7 +116,8 @@ void FedNS::declare_score(Params& params) {
       .source("the code sends them");
   params
       .add("norms_every", options_.norms_every,
-           "rounds between measurements of the norms for pictures alone; 0: scoring rounds only")
+           "rounds between measurements of the norms that are only for pictures; 0: measure in "
+           "scoring rounds only")
       .at_least(0)
       .source("the paper's figure 4 is of norms during training");
 }
@@ -181,7 +182,8 @@ std::vector<Exchange> FedNS::exchanges(const Setting& setting) const {
   scored.task = "train_score";
   scored.reply = "train_score_done";
   scored.answers.push_back(
-      field::number("score", "a statistic of its gradient norms, by which noisy samples show")
+      field::number("score",
+                    "a statistic of its gradient norms, which shows whether its samples are noisy")
           .finite_or_not());
   if (options_.debug_density) {
     scored.answers.push_back(
@@ -351,11 +353,16 @@ State FedNS::finish(Round& round) {
                               : scaled_step(round.global, std::move(next), weight_ / samples_);
 }
 
-Findings FedNS::findings() const {
+Findings FedNS::claims() const {
   Findings findings;
   if (sifted_) {
     findings.flagged.emplace(noisy_.begin(), noisy_.end());
   }
+  return findings;
+}
+
+Findings FedNS::findings() const {
+  Findings findings = claims();
   for (const auto& [client, score] : scores_) {
     if (score) {
       findings.scores["gradient_norm"][client] = *score;
@@ -367,41 +374,38 @@ Findings FedNS::findings() const {
 Details FedNS::details() const {
   Details details;
   if (!series_.empty()) {
-    details.series["gradient_norm"] = series_;
+    for (const ByClient<double>& scores : series_) {
+      details.series["gradient_norm"].push_back(scores.map());
+    }
   }
   return details;
 }
 
 void FedNS::save(Archive& archive) const {
   base_.save(archive);
-  archive.put_by_client("scores", scores_);
+  archive.put_column("scores", scores_, [](const std::optional<double>& score) {
+    return score ? Json(*score) : Json(nullptr);
+  });
   archive.values["too_small"] = too_small_;
   archive.values["noisy"] = noisy_;
   archive.put_clients("missed", missed_);
   archive.values["open"] = open_;
   archive.values["sifted"] = sifted_;
   if (options_.norms_every > 0) {
-    archive.values["series"] = Json::array();
-    for (const auto& scores : series_) {
-      archive.values["series"].push_back(save_by_client(scores));
-    }
+    archive.put_series("series", series_);
   }
 }
 
 void FedNS::load(const Archive& archive) {
   base_.load(archive);
-  scores_ = archive.known_numbers("scores");
+  const auto* scores = archive.column<std::optional<double>>("scores");
+  scores_ = scores != nullptr ? *scores : fedns::ScoreTable(archive.known_numbers("scores"));
   too_small_ = archive.clients("too_small");
   missed_ = archive.clients("missed");
   noisy_ = archive.clients("noisy");
   open_ = archive.truth("open", true);
   sifted_ = archive.truth("sifted", false);
-  series_.clear();
-  if (const auto series = archive.find("series")) {
-    for (const CheckedJson& scores : series->elements()) {
-      series_.push_back(read_numbers(scores, archive.bounds));
-    }
-  }
+  series_ = archive.series("series");
 }
 
 MethodInfo fedns_info() {

@@ -56,13 +56,13 @@ class FedNS final : public Method {
   std::string needs_sgd() const override { return base_.needs_sgd(); }
   std::int64_t projection() const override { return base_->projection(); }
   ServerNeeds server_needs() const override {
-    return ServerNeeds::two_phases("it weighs every model by a score that is told together with it",
-                                   false);
+    return ServerNeeds::two_phases("it weights every model by a score that is sent with it", false);
   }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   void play(std::int64_t number, Server& server) override;
   Findings findings() const override;
+  Findings claims() const override;
   // With norms_every the scores of every time that they were taken, those of scoring rounds too.
   Details details() const override;
   void save(Archive& archive) const override;
@@ -95,8 +95,8 @@ class FedNS final : public Method {
   std::set<std::int64_t> missed_;
   std::set<std::int64_t> noisy_;
   bool open_ = true;
-  bool sifted_ = false;                                 // the flags are a finding
-  std::vector<std::map<std::int64_t, double>> series_;  // scores of the rounds of norms_every
+  bool sifted_ = false;                   // the flags are a finding
+  std::vector<ByClient<double>> series_;  // scores of the rounds of norms_every
 
   // Inside a round.
   WeightedMean literal_mean_;

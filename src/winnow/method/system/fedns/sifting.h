@@ -2,14 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
+
+#include "winnow/federation/by_client.h"
 
 namespace winnow::fedns {
 
 // Scores by client; empty for a client whose score was not finite.
-using ScoreTable = std::map<std::int64_t, std::optional<double>>;
+using ScoreTable = ByClient<std::optional<double>>;
 
 struct Sifting {
   std::set<std::int64_t> noisy;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "winnow/base/random.h"
+#include "winnow/federation/by_client.h"
 #include "winnow/method/method.h"
 
 namespace winnow::fedrn {
@@ -15,9 +16,11 @@ namespace winnow::fedrn {
 struct Profile {
   double expertise = 0.0;     // accuracy on all its samples with the labels it was given
   std::vector<float> output;  // logits for the random input, one per class
+
+  bool operator==(const Profile& other) const = default;
 };
 // By client; those that never uploaded are absent.
-using Profiles = std::map<std::int64_t, Profile>;
+using Profiles = ByClient<Profile>;
 
 // Which neighbours help a client.
 enum class Helpers { reliable, random };

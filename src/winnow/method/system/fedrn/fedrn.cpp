@@ -13,8 +13,9 @@
 namespace winnow {
 namespace {
 
-constexpr const char* kModelPrefix = "model/";
-constexpr const char* kOutputs = "outputs";
+constexpr const char* kModels = "model";
+constexpr const char* kOutput = "output";
+constexpr const char* kOutputs = "outputs";  // of all clients, in older checkpoints
 constexpr const char* kExpertise = "expertise";
 constexpr std::size_t kMostCompared = 120;  // clients in the matrix of a report
 
@@ -49,8 +50,8 @@ void FedRN::declare(Params& params) {
       .source("authors' code; reliability: the paper's text");
   params
       .add("fresh", fresh_,
-           "lend models that were updated in the same round, so that clients train one after the "
-           "other")
+           "give clients models that were updated in the same round, so that clients train one "
+           "after the other")
       .source("here false: what a network can do; authors' code: true");
   params
       .add("finetune", client_.finetune,
@@ -118,17 +119,17 @@ std::unique_ptr<ClientSide> FedRN::client_side() const {
 
 std::vector<Exchange> FedRN::exchanges(const Setting& setting) const {
   const std::vector<FieldRule> answers{
-      field::model("model", "its model after training, which other clients are lent as it is"),
+      field::model("model", "its model after training, which is sent unchanged to other clients"),
       field::samples(),
       field::number("accuracy", "how many of its labels its model agrees with").between(0, 1),
-      field::floats("output", "what its model says to an image of random values",
+      field::floats("output", "the output of its model for an image of random values",
                     Length::exactly(setting.classes, "C"))};
   return {{"warmup", {field::round(), field::global_model()}, "local_done", answers},
           {"robust",
            {field::round(), field::global_model(),
             field::models("neighbours", "the models of other clients",
                           {0, std::max<std::int64_t>(neighbours_, 0), "k"}),
-            field::numbers("reliability", "how reliable it is, and each of these",
+            field::numbers("reliability", "how reliable it and each of these models is",
                            {1, neighbours_ + 1, "k + 1"})},
            "local_done",
            answers}};
@@ -245,38 +246,52 @@ void FedRN::save(Archive& archive) const {
   if (!models_ || profiles_.empty()) {
     return;
   }
-  models_->save(archive, kModelPrefix);
-  std::map<std::int64_t, double> expertise;
-  std::vector<at::Tensor> rows;
-  for (const auto& [client, profile] : profiles_) {
-    expertise[client] = profile.expertise;
-    rows.push_back(at::tensor(profile.output));
+  models_->save(archive, kModels);
+  archive.put_column(kExpertise, profiles_,
+                     [](const fedrn::Profile& profile) { return Json(profile.expertise); });
+  archive.put_column(kOutput, profiles_,
+                     [](const fedrn::Profile& profile) { return at::tensor(profile.output); });
+}
+
+void FedRN::load_profiles(const Archive& archive) {
+  const auto expertise = archive.numbers(kExpertise, 0.0, 1.0);
+  const auto take = [&](std::int64_t client, double accuracy, const at::Tensor& output) {
+    const float* row = output.data_ptr<float>();
+    profiles_[client] = {accuracy, {row, row + output.numel()}};
+  };
+  const auto table = archive.tensors.find(kOutputs);
+  if (table != archive.tensors.end() && table->second.dim() == 2) {
+    const std::int64_t width =
+        archive.bounds.classes > 0 ? archive.bounds.classes : table->second.size(1);
+    const at::Tensor rows =
+        archive.tensor(kOutputs, at::kFloat, {static_cast<std::int64_t>(expertise.size()), width})
+            .contiguous();
+    std::int64_t row = 0;
+    for (const auto& [client, accuracy] : expertise) {
+      take(client, accuracy, rows[row++]);
+    }
+    return;
   }
-  archive.put_by_client(kExpertise, expertise);
-  archive.tensors[kOutputs] = at::stack(rows);  // in the order of `expertise`
+  for (const auto& [client, accuracy] : expertise) {
+    const std::string name = fmt::format("{}/{}", kOutput, client);
+    const auto output = archive.tensors.find(name);
+    if (output == archive.tensors.end()) {
+      throw Error(ErrorKind::run, fmt::format("tensor '{}' is missing", name));
+    }
+    const std::int64_t width =
+        archive.bounds.classes > 0 ? archive.bounds.classes : output->second.numel();
+    take(client, accuracy, archive.tensor(name, at::kFloat, {width}).contiguous());
+  }
 }
 
 void FedRN::load(const Archive& archive) {
-  models_.emplace(store_options()).load(archive, kModelPrefix);
+  models_.emplace(store_options()).load(archive, kModels);
   profiles_.clear();
-  const auto expertise = archive.numbers(kExpertise, 0.0, 1.0);
-  if (expertise.empty() && models_->clients().empty()) {
+  if (const auto* kept = archive.column<fedrn::Profile>(kExpertise)) {
+    profiles_ = *kept;
     return;
   }
-  const auto found = archive.tensors.find(kOutputs);
-  if (found == archive.tensors.end() || found->second.dim() != 2) {
-    throw Error(ErrorKind::run, fmt::format("tensor '{}' is missing or not a table", kOutputs));
-  }
-  const std::int64_t width =
-      archive.bounds.classes > 0 ? archive.bounds.classes : found->second.size(1);
-  const at::Tensor rows =
-      archive.tensor(kOutputs, at::kFloat, {static_cast<std::int64_t>(expertise.size()), width})
-          .contiguous();
-  const float* row = rows.data_ptr<float>();
-  for (const auto& [client, accuracy] : expertise) {
-    profiles_[client] = {accuracy, {row, row + width}};
-    row += width;
-  }
+  load_profiles(archive);
   std::vector<std::int64_t> known;
   for (const auto& [client, profile] : profiles_) {
     known.push_back(client);

@@ -30,6 +30,7 @@ class FedRN : public Method {
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   void play(std::int64_t number, Server& server) override;
   Findings findings() const override;
+  Findings claims() const override { return {}; }
   Details details() const override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
@@ -47,6 +48,8 @@ class FedRN : public Method {
   // Takes a reply into the store.
   void keep(std::int64_t client, const Message& reply);
   ModelStoreOptions store_options() const;
+  // Out of a file.
+  void load_profiles(const Archive& archive);
 
   std::int64_t neighbours_ = 1;
   std::int64_t warmup_ = 100;

@@ -15,8 +15,7 @@ constexpr double kBorneOut = 0.5;     // a label that is at least as likely as n
 void declare(Options& options, Params& params) {
   params
       .add("warmup", options.warmup,
-           "rounds before clients' labels are examined for the first time, at the end of the last "
-           "of them")
+           "number of rounds after which clients' labels are examined for the first time")
       .at_least(1)
       .source("spec: winnow 2");
   params.add("every", options.every, "rounds from one examination of the labels to the next")
@@ -24,14 +23,16 @@ void declare(Options& options, Params& params) {
       .source("spec: winnow 2");
   params
       .add("memory", options.memory,
-           "share of what was seen before in the probabilities that clients judge their samples "
-           "by; 0: the current model alone")
+           "weight of earlier models in the probabilities by which clients judge their samples; 0: "
+           "the current model alone")
       .range(0, 0.99)
       .source("spec: winnow 2.1");
   params.add("enter", options.enter, "share of wrong labels from which a client is treated")
       .range(0, 1)
       .source("spec: winnow 2.2");
-  params.add("leave", options.leave, "share of wrong labels below which it no longer is")
+  params
+      .add("leave", options.leave,
+           "share of wrong labels below which a client is no longer treated")
       .range(0, 1)
       .source("spec: winnow 2.2");
   params
@@ -42,38 +43,41 @@ void declare(Options& options, Params& params) {
   params
       .add("remedy", options.remedy,
            {{"sift", Remedy::sift}, {"forward", Remedy::forward}, {"none", Remedy::none}},
-           "what treated clients train on: the samples whose label the evidence bears out (sift), "
-           "all of them through their noise (forward), or all as given (none)")
+           "how treated clients train: on samples whose labels the evidence supports (sift), on "
+           "all samples with a loss corrected for the noise (forward), or on all samples as given "
+           "(none)")
       .source("spec: winnow 4");
   params
       .add("sure", options.sure,
-           "sift: probability from which a sample is trained on under another class than its "
-           "label; 1: hardly ever")
+           "sift: probability from which a sample is trained with another class than its label; 1: "
+           "hardly ever")
       .range(0, 1)
       .source("spec: winnow 4.1");
   params
       .add("client_mix", options.client_mix,
-           "let the classes that a client mostly has count as likelier; false: all alike")
+           "treat the classes that a client mostly has as more likely; false: treat all classes "
+           "alike")
       .source("spec: winnow 2.3");
   params
       .add("guard", options.guard,
-           "leave models out of the mean whose updates point against the others' or are out of "
-           "proportion")
+           "leave models out of the mean if their updates point against the others' or are far too "
+           "long")
       .source("spec: winnow 3");
   params
       .add("against", options.against,
-           "guard: a model is left out whose client's updates have a mean cosine below minus this "
-           "with the sum of the others'")
+           "guard: leave out a client's model if the mean cosine of its updates with the sum of "
+           "the others' is below minus this")
       .range(0, 1)
       .source("spec: winnow 3.1");
   params
       .add("reach", options.reach,
-           "guard: a model is left out whose update is more than this times as long as usual")
+           "guard: leave out a model whose update is more than this many times as long as usual")
       .at_least(1)
       .source("spec: winnow 3.2");
   params
       .add("course", options.course,
-           "guard: share of the latest update in that mean; 1: earlier ones are forgotten")
+           "guard: weight of the latest update in that mean cosine; 1: earlier updates are "
+           "forgotten")
       .range(0.01, 1)
       .source("spec: winnow 3.1");
 }
@@ -126,7 +130,7 @@ std::vector<double> evidence(const KindFinding& finding, std::span<const double>
 // spec: winnow 2.2
 std::map<std::int64_t, Labelling> examine(const std::map<std::int64_t, JointCounts>& counts,
                                           std::span<const double> shares,
-                                          const std::map<std::int64_t, Labelling>& before,
+                                          const ByClient<Labelling>& before,
                                           const Options& options) {
   std::vector<JointCounts> all;
   all.reserve(counts.size());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "winnow/base/params.h"
+#include "winnow/federation/by_client.h"
 #include "winnow/stats/noise_kind.h"
 
 namespace winnow::winnowing {
@@ -67,13 +68,15 @@ struct Labelling {
   bool doubted = false;  // whether the client is treated
   // [true][given], for doubted clients: what a given label says of each class (spec: winnow 2.3).
   std::vector<double> evidence = {};
+
+  bool operator==(const Labelling&) const = default;
 };
 
 // From the counts of those who answered to what is known of their labels. `before` has what was
 // known; a client is doubted from `enter` on and until its rate is below `leave`.
 std::map<std::int64_t, Labelling> examine(const std::map<std::int64_t, JointCounts>& counts,
                                           std::span<const double> shares,
-                                          const std::map<std::int64_t, Labelling>& before,
+                                          const ByClient<Labelling>& before,
                                           const Options& options);
 
 // e_ji = T_ji m_j / s_j with every flip 0.98 of itself and 0.02 spread over the labels, and the mix

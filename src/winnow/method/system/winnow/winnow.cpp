@@ -16,6 +16,10 @@
 namespace winnow {
 namespace {
 
+constexpr const char* kLabelsColumn = "labels";
+constexpr const char* kEvidenceColumn = "evidence";
+constexpr const char* kConductColumn = "conduct";
+
 JointCounts counts_of(const std::vector<double>& told, std::int64_t classes) {
   JointCounts counts(classes);
   for (std::int64_t i = 0; i < classes; ++i) {
@@ -33,7 +37,7 @@ NoiseKind kind_of(const CheckedJson& saved) {
 }  // namespace
 
 void Winnow::declare(Params& params) {
-  params.add("base", base_, "base method that selects, trains and averages where nothing is wrong")
+  params.add("base", base_, "base method, which selects, trains and averages when nothing is wrong")
       .source("spec: winnow 1");
   winnowing::declare(options_, params);
 }
@@ -69,7 +73,7 @@ std::vector<Exchange> Winnow::exchanges(const Setting& setting) const {
             .counting(Counts::some_samples)}});
   exchanges.push_back(
       {"count",
-       {field::numbers("thresholds", "how sure these models were of each label at all clients",
+       {field::numbers("thresholds", "how sure these models were of each label, over all clients",
                        classes)},
        "count_done",
        {field::numbers(
@@ -79,7 +83,7 @@ std::vector<Exchange> Winnow::exchanges(const Setting& setting) const {
   exchanges.push_back(
       {"train_doubted",
        {field::round(), field::global_model(),
-        field::numbers("evidence", "what a label of this client says of each class", pairs)
+        field::numbers("evidence", "what a label of this client says about each class", pairs)
             .at_least(0)},
        "train_doubted_done",
        {field::trained_model(), field::whole("samples", "how many of its samples it trained on")
@@ -246,31 +250,22 @@ Findings Winnow::findings() const {
 
 void Winnow::save(Archive& archive) const {
   base_.save(archive);
-  std::map<std::int64_t, Json> labels;
-  std::vector<at::Tensor> evidence;
-  for (const auto& [client, labelling] : labels_) {
-    labels[client] = {{"kind", static_cast<std::int64_t>(labelling.kind)},
-                      {"rate", labelling.rate},
-                      {"honest", labelling.honest},
-                      {"doubted", labelling.doubted}};
-    if (labelling.doubted) {
-      evidence.push_back(at::tensor(labelling.evidence, at::kDouble));
-    }
-  }
-  archive.put_by_client("labels", labels);
-  if (!evidence.empty()) {
-    archive.put("evidence", at::stack(evidence));
-  }
-  std::map<std::int64_t, Json> conduct;
-  for (const auto& [client, own] : conduct_) {
-    conduct[client] = {{"cosine", own.cosine}, {"course", own.course}, {"left_out", own.left_out}};
-  }
-  archive.put_by_client("conduct", conduct);
+  archive.put_column(kLabelsColumn, labels_, [](const winnowing::Labelling& labelling) {
+    return Json{{"kind", static_cast<std::int64_t>(labelling.kind)},
+                {"rate", labelling.rate},
+                {"honest", labelling.honest},
+                {"doubted", labelling.doubted}};
+  });
+  archive.put_column(kEvidenceColumn, labels_, [](const winnowing::Labelling& labelling) {
+    return at::tensor(labelling.evidence, at::kDouble);
+  });
+  archive.put_column(kConductColumn, conduct_, [](const Conduct& own) {
+    return Json{{"cosine", own.cosine}, {"course", own.course}, {"left_out", own.left_out}};
+  });
 }
 
-void Winnow::load(const Archive& archive) {
-  base_.load(archive);
-  labels_ = archive.by_client("labels", [](const CheckedJson& saved) {
+ByClient<winnowing::Labelling> Winnow::read_labels(const Archive& archive) {
+  auto labels = archive.by_client(kLabelsColumn, [](const CheckedJson& saved) {
     winnowing::Labelling labelling;
     labelling.kind = kind_of(saved.at("kind"));
     labelling.rate = saved.at("rate").number(0.0, 1.0);
@@ -279,33 +274,50 @@ void Winnow::load(const Archive& archive) {
     return labelling;
   });
   const std::int64_t doubts =
-      std::ranges::count_if(labels_, [](const auto& known) { return known.second.doubted; });
-  if (doubts > 0) {
-    const std::int64_t pairs = archive.bounds.classes * archive.bounds.classes;
-    const at::Tensor evidence = archive.tensor("evidence", at::kDouble, {doubts, pairs});
-    if (!evidence.defined() || evidence.min().item<double>() < 0.0) {
+      std::ranges::count_if(labels, [](const auto& known) { return known.second.doubted; });
+  const std::int64_t pairs = archive.bounds.classes * archive.bounds.classes;
+  // Older checkpoints have one table of all clients.
+  const bool is_table = archive.tensors.contains(kEvidenceColumn);
+  const at::Tensor table =
+      is_table ? archive.tensor(kEvidenceColumn, at::kDouble, {doubts, pairs}) : at::Tensor();
+  std::int64_t row = 0;
+  for (auto& [client, labelling] : labels) {
+    if (!labelling.doubted) {
+      continue;
+    }
+    const at::Tensor evidence =
+        is_table
+            ? table[row++].contiguous()
+            : archive.tensor(fmt::format("{}/{}", kEvidenceColumn, client), at::kDouble, {pairs});
+    if (!evidence.defined() || evidence.numel() == 0 || evidence.min().item<double>() < 0.0) {
       throw Error(ErrorKind::run,
-                  "evidence: expected a row without negative values for every "
-                  "client whose labels are doubted");
+                  "evidence: expected a row without negative values for every client whose "
+                  "labels are doubted");
     }
-    std::int64_t row = 0;
-    for (auto& [client, labelling] : labels_) {
-      if (labelling.doubted) {
-        const at::Tensor own = evidence[row++].contiguous();
-        labelling.evidence.assign(own.data_ptr<double>(), own.data_ptr<double>() + pairs);
-      }
-    }
+    const auto* first = evidence.data_ptr<double>();
+    labelling.evidence.assign(first, first + pairs);
   }
-  conduct_ = archive.by_client("conduct", [](const CheckedJson& saved) {
-    return Conduct{saved.at("cosine").number(-1.0, 1.0), saved.at("course").number(-1.0, 1.0),
-                   saved.at("left_out").truth()};
-  });
+  return labels;
+}
+
+void Winnow::load(const Archive& archive) {
+  base_.load(archive);
+  const auto* labels = archive.column<winnowing::Labelling>(kLabelsColumn);
+  labels_ = labels != nullptr ? *labels : read_labels(archive);
+  const auto* conduct = archive.column<Conduct>(kConductColumn);
+  conduct_ =
+      conduct != nullptr
+          ? *conduct
+          : ByClient<Conduct>(archive.by_client(kConductColumn, [](const CheckedJson& saved) {
+              return Conduct{saved.at("cosine").number(-1.0, 1.0),
+                             saved.at("course").number(-1.0, 1.0), saved.at("left_out").truth()};
+            }));
 }
 
 MethodInfo winnow_info() {
   return {.name = "winnow",
           .group = "system",
-          .summary = "finds out what is wrong, treats that, else is its base",
+          .summary = "finds out what is wrong and treats it, else runs its base",
           .make = [] { return std::make_unique<Winnow>(); },
           .smoke = Json::object({{"rounds", 6},
                                  {"method.warmup", 2},

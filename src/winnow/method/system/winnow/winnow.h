@@ -46,6 +46,8 @@ class Winnow final : public Method {
     double cosine = 0.0;    // of the last one
     double course = 0.0;    // of all so far
     bool left_out = false;  // the last one
+
+    bool operator==(const Conduct&) const = default;
   };
 
   bool doubted(std::int64_t client) const;
@@ -54,11 +56,13 @@ class Winnow final : public Method {
   void admit(Round& round, const std::vector<Upload>& uploads);
   void examine(std::int64_t number, Server& server);
   std::string diagnosis() const;
+  // Out of a file.
+  static ByClient<winnowing::Labelling> read_labels(const Archive& archive);
 
   BaseChoice base_{{"fedavg", "fedavgm", "fedadam", "fedyogi", "fedadagrad", "fedexp"}};
   winnowing::Options options_;
-  std::map<std::int64_t, winnowing::Labelling> labels_;  // of clients that were examined
-  std::map<std::int64_t, Conduct> conduct_;              // of clients that took part
+  ByClient<winnowing::Labelling> labels_;  // of clients that were examined
+  ByClient<Conduct> conduct_;              // of clients that took part
 };
 
 MethodInfo winnow_info();

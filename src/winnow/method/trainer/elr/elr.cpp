@@ -95,7 +95,9 @@ std::string ElrObjective::signature() const {
 }
 
 void Elr::declare(Params& params) {
-  params.add("lambda", options_.lambda, "weight of what was predicted early; 0: FedAvg")
+  params
+      .add("lambda", options_.lambda,
+           "weight of the term that keeps predictions near earlier ones; 0: FedAvg")
       .at_least(0)
       .source("ELR's paper, CIFAR-10");
   params.add("beta", options_.beta, "momentum of a sample's target")
@@ -117,7 +119,7 @@ std::unique_ptr<ClientSide> Elr::client_side() const {
 }
 
 MethodInfo elr_info() {
-  return {"elr", "local trainer", "holds models to what they predicted before memorising",
+  return {"elr", "local trainer", "keeps models near what they predicted before memorising",
           [] { return std::make_unique<Elr>(false); }};
 }
 

@@ -59,8 +59,8 @@ std::string BoundedLoss::signature() const {
 void Gce::declare(Params& params) {
   params
       .add("q", q_,
-           "how little a wrong label may pull: near 0 as in cross-entropy, at 1 as in the mean "
-           "absolute error")
+           "how much the influence of wrong labels is limited: near 0 as in cross-entropy, at 1 as "
+           "in the mean absolute error")
       .range(0.001, 1)
       .source("paper");
 }
