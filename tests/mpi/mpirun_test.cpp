@@ -7,6 +7,7 @@
 #include "mpi/mpirun.h"
 #include "run/method_schedules.h"
 #include "winnow/base/arithmetic.h"
+#include "winnow/base/files.h"
 #include "winnow/base/random.h"
 #include "winnow/run/runner.h"
 
@@ -156,16 +157,16 @@ TEST(Mpirun, ATerminatedJobSavesAndACheckpointOfThreeRanksGoesOnWithTwo) {
               HasSubstr("{\"event\":\"resumed\",\"rounds_done\":" + std::to_string(logged) + ","));
   done(shop, on(0, {"resume", "again", "--quiet"}));
   expect_same(shop / "again", shop / "calm");
-  // Rank 1 cannot write its segment of the next checkpoint, and says so through rank 0.
-  const std::string next = "clients-1-000002.segment";
-  const fs::path in_the_way = shop / ("broken/checkpoint/" + next + "/something");
-  fs::create_directories(in_the_way);
+  // Rank 1 has no name left for its segment of the next checkpoint, and says so through rank 0.
+  const std::string last = "clients-1-1000000000000.segment";
+  const fs::path in_the_way = shop / ("broken/checkpoint/" + last);
+  fs::create_directories(in_the_way / "something");  // so that it is not removed
   const Ended broken = call(shop, on(2, {"resume", "broken", "--quiet"}));
   EXPECT_EQ(broken.code, 5);
   EXPECT_THAT(broken.err, HasSubstr("winnow: rank 1 ("));
-  EXPECT_THAT(broken.err, HasSubstr(next));
+  EXPECT_THAT(broken.err, HasSubstr(last + ", and no higher number is possible\n"));
   EXPECT_EQ(broken.err.find("winnow: "), broken.err.rfind("winnow: ")) << "it is said once";
-  fs::remove_all(in_the_way.parent_path());
+  fs::remove_all(in_the_way);
   done(shop, on(3, {"resume", "broken", "--quiet"}));
   expect_same(shop / "broken", shop / "calm");
 }

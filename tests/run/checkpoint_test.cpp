@@ -220,6 +220,16 @@ TEST(Segments, TheLastWordCountsAndDeadBytesGo) {
   EXPECT_LT(most, 2U * 20 * 700 + 3 * 4096);
 }
 
+TEST(Segments, ANameThatCouldNotBeReadIsNeverGiven) {
+  const TestFolder folder;
+  const std::string last = "clients-0-1000000000000.segment";
+  write_file_whole(folder.path() / last, "");
+  SegmentLog log(folder.path());
+  EXPECT_THAT(error_text([&] { log.append(0, "payload", true); }),
+              HasSubstr("has a segment " + last + ", and no higher number is possible"));
+  EXPECT_THAT(names_in(folder.path()), ElementsAre(last));
+}
+
 // Killed at any step of a save: what the last head names is there, whatever follows it.
 TEST(Segments, WhatADeadProcessAppendedDoesNotCount) {
   const TestFolder folder;

@@ -154,6 +154,11 @@ std::string SegmentLog::new_name() {
   // A folder's listing may be incomplete, and a segment that is there may be all of a checkpoint.
   std::string name;
   do {
+    if (last_name_ >= kLargestNumber) {
+      throw Error(ErrorKind::run,
+                  fmt::format("{} has a segment {}{}-{}{}, and no higher number is possible",
+                              folder_.string(), kStart, rank_, last_name_, kEnd));
+    }
     name = fmt::format("{}{}-{:06d}{}", kStart, rank_, ++last_name_, kEnd);
   } while (std::filesystem::exists(std::filesystem::symlink_status(folder_ / name)));
   return name;
