@@ -82,12 +82,11 @@ struct FusedNorm : torch::autograd::Function<FusedNorm> {
     const bool has_residual = call->residual.defined();
     gpu::NormJob job;
     job.shape = shape_of_map(x, call->relu, call->pool, call->split);
-    at::Tensor y = call->pool ? at::empty({x.size(0), x.size(1), x.size(2) / kPool,
-                                           x.size(3) / kPool},
-                                          x.options(), at::MemoryFormat::ChannelsLast)
-                              : at::empty(x.sizes(), x.options(), at::MemoryFormat::ChannelsLast);
-    const at::Tensor statistics =
-        at::empty({2, x.size(1)}, x.options().dtype(at::kFloat));
+    at::Tensor y = call->pool
+                       ? at::empty({x.size(0), x.size(1), x.size(2) / kPool, x.size(3) / kPool},
+                                   x.options(), at::MemoryFormat::ChannelsLast)
+                       : at::empty(x.sizes(), x.options(), at::MemoryFormat::ChannelsLast);
+    const at::Tensor statistics = at::empty({2, x.size(1)}, x.options().dtype(at::kFloat));
     const at::Tensor scratch = scratch_for(job.shape, x);
     job.x = x.data_ptr();
     job.shift = has_shift ? shift.data_ptr() : nullptr;
@@ -136,8 +135,8 @@ struct FusedNorm : torch::autograd::Function<FusedNorm> {
       of_shift = at::empty({x.size(1)}, x.options());
     }
     if (has_residual) {
-      of_residual = relu ? at::empty(x.sizes(), x.options(), at::MemoryFormat::ChannelsLast)
-                         : gradient;
+      of_residual =
+          relu ? at::empty(x.sizes(), x.options(), at::MemoryFormat::ChannelsLast) : gradient;
     }
     job.x = x.data_ptr();
     job.y = saved.size() > 4 ? saved[4].data_ptr() : nullptr;
@@ -174,8 +173,9 @@ bool has_gpu_norm(const at::Tensor& x, const NormCall& call) {
          x.numel() <= std::numeric_limits<std::int32_t>::max() &&
          (!call.pool || (x.size(2) >= kPool && x.size(3) >= kPool)) && fits(call.weight) &&
          fits(call.bias) && fits(call.running_mean) && fits(call.running_var) &&
-         (!call.shift.defined() || (call.shift.scalar_type() == x.scalar_type() &&
-                                    call.shift.is_contiguous() && call.shift.numel() == channels)) &&
+         (!call.shift.defined() ||
+          (call.shift.scalar_type() == x.scalar_type() && call.shift.is_contiguous() &&
+           call.shift.numel() == channels)) &&
          (!call.residual.defined() ||
           (!call.pool && call.residual.scalar_type() == x.scalar_type() &&
            call.residual.sizes() == x.sizes()));

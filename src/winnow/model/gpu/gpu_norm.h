@@ -22,12 +22,13 @@ struct NormCall {
   bool split = false;  // the kernels for maps too large for one; for tests
 };
 
-// Whether gpu_norm() takes maps like that: float32 or bfloat16, channels side by side, a multiple of
-// four channels in float32 and of eight in bfloat16, in a build with CUDA.
+// Whether gpu_norm() takes maps like that: float32 or bfloat16, channels side by side, a multiple
+// of four channels in float32 and of eight in bfloat16, in a build with CUDA.
 // WINNOW_GPU_KERNELS=library in the environment says no to all, to compare with the library's.
 bool has_gpu_norm(const at::Tensor& x, const NormCall& call);
 
-// Normalises with the statistics of the batch. Differentiable once; the gradient of `shift` is zero.
+// Normalises with the statistics of the batch. Differentiable once; the gradient of `shift` is
+// zero.
 at::Tensor gpu_norm(const at::Tensor& x, const NormCall& call);
 
 }  // namespace winnow

@@ -178,14 +178,19 @@ __device__ void moments_of_slice(const NormJob& job, const Place<T>& place, int 
   const int channels = job.shape.channels;
   const float count = static_cast<float>(to - from);
   float own[kVector<T>] = {};
-  if (place.inside) {
+  float pivot[kVector<T>] = {};  // so that values far from zero add up to little
+  if (place.inside && from < to) {
+    const Pack<T> first = load<T>(job.x, from * channels + place.channel);
+#pragma unroll
+    for (int k = 0; k < kVector<T>; ++k) {
+      pivot[k] = wide(first.value[k]);
+    }
 #pragma unroll 4
     for (int pixel = from + place.row; pixel < to; pixel += place.rows) {
-      const Pack<T> x =
-          load<T>(job.x, pixel * channels + place.channel);
+      const Pack<T> x = load<T>(job.x, pixel * channels + place.channel);
 #pragma unroll
       for (int k = 0; k < kVector<T>; ++k) {
-        own[k] += wide(x.value[k]);
+        own[k] += wide(x.value[k]) - pivot[k];
       }
     }
   }
@@ -193,11 +198,11 @@ __device__ void moments_of_slice(const NormJob& job, const Place<T>& place, int 
   float mean[kVector<T>];
 #pragma unroll
   for (int k = 0; k < kVector<T>; ++k) {
-    mean[k] = scratch.totals[place.pair * kVector<T> + k] / count;
+    mean[k] = pivot[k] + scratch.totals[place.pair * kVector<T> + k] / count;
     own[k] = 0.0F;
-  }
-  if (threadIdx.x < kColumns<T>) {
-    scratch.sums.first[threadIdx.x] = scratch.totals[threadIdx.x] / count;
+    if (place.row == 0) {
+      scratch.sums.first[place.pair * kVector<T> + k] = mean[k];
+    }
   }
   if (place.inside) {
 #pragma unroll 4

@@ -1,6 +1,6 @@
-// Batch normalisation with what comes before and after it (a convolution's bias, a residual, a ReLU,
-// a 2x2 max-pool) as one kernel forward and one backward. Plain pointers into device memory; images
-// lie as [images, height, width, channels]. Everything is enqueued on the given stream (a
+// Batch normalisation with what comes before and after it (a convolution's bias, a residual, a
+// ReLU, a 2x2 max-pool) as one kernel forward and one backward. Plain pointers into device memory;
+// images lie as [images, height, width, channels]. Everything is enqueued on the given stream (a
 // cudaStream_t) and nothing waits. Sums are taken in an order that follows from the shape alone.
 #pragma once
 

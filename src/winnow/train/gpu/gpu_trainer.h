@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "winnow/model/net.h"
 #include "winnow/train/feed.h"
@@ -31,8 +32,9 @@ class GpuTrainer {
 
   // One more model: the weights it starts from and ends in lie in `state`.
   void add(const State& state);
-  // Starts a training of the first `count` models from what their states hold now.
-  void begin(std::size_t count);
+  // Starts a training of as many models: their states hold `starts` now, which nobody changes until
+  // the next training starts. Steps without momentum leave no velocity behind.
+  void begin(const std::vector<State>& starts);
   // Takes every step of the plan and returns the loss of each, on the device. Waits for nothing;
   // the caller must, before the next call. `before_step` is called now and then and may throw.
   at::Tensor run(const Plan& plan, const Objective& objective, const Stepping& how,
