@@ -10,6 +10,7 @@
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/GradMode.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -699,6 +700,21 @@ void keep_until_read(const at::Tensor& tensor) {
   }
 }
 
+void reset_peak_device_memory(at::Device device) {
+  if (device.is_cuda()) {
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    c10::cuda::CUDACachingAllocator::resetPeakStats(device.index());
+  }
+}
+
+std::int64_t peak_device_memory(at::Device device) {
+  constexpr std::size_t kOfAllKinds = 0;
+  return device.is_cuda() ? c10::cuda::CUDACachingAllocator::getDeviceStats(device.index())
+                                .reserved_bytes[kOfAllKinds]
+                                .peak
+                          : 0;
+}
+
 }  // namespace winnow
 
 #else
@@ -734,6 +750,12 @@ void wait_for(at::Device /*device*/) {}
 void go_first(at::Device /*device*/) {}
 
 void keep_until_read(const at::Tensor& /*tensor*/) {}
+
+void reset_peak_device_memory(at::Device /*device*/) {}
+
+std::int64_t peak_device_memory(at::Device /*device*/) {
+  return 0;
+}
 
 }  // namespace winnow
 
