@@ -10,9 +10,9 @@
 #include <numeric>
 
 #include "winnow/data/synthetic.h"
+#include "winnow/engine/threads.h"
 #include "winnow/model/gpu/gpu_norm.h"
 #include "winnow/model/layers.h"
-#include "winnow/run/session.h"
 #include "winnow/train/lane.h"
 
 namespace winnow::gpu_norm_test {
@@ -24,6 +24,7 @@ class GpuNorm : public ::testing::Test {
       GTEST_SKIP() << "no CUDA device here";
     }
     at::manual_seed(7);
+    allow_tf32_on_gpu(false);
   }
 };
 
@@ -255,7 +256,6 @@ TEST_F(GpuNorm, LeavesOtherMapsToTheLibrary) {
   EXPECT_TRUE(has_gpu_norm(x.contiguous(at::MemoryFormat::ChannelsLast), call));
 }
 
-// The parameters of a layer-sized problem on both devices.
 TEST_F(GpuNorm, ServesAConvolutionWithItsBias) {
   Weights weights;
   const Conv conv(weights, "c", {.in = 16, .out = 32, .kernel = 3, .padding = 1});
