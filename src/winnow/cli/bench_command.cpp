@@ -181,6 +181,7 @@ Json to_json(const Row& row) {
               {"steps_per_second", ours.steps_per_second()},
               {"samples_per_second", ours.samples_per_second()},
               {"peak_memory_mb", ours.peak_memory_mb},
+              {"device_memory_mb", ours.device_memory_mb},
               {"images_mb", ours.images_mb},
               {"overhead_ms", ours.overhead_ms},
               {"server_cpu_ms", ours.server_cpu_ms},
@@ -201,7 +202,7 @@ std::string megabytes(double value) {
 
 void print_table(const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> cells{{"job", "steps/s", "peer steps/s", "ratio",
-                                               "samples/s", "of peak", "memory", "images",
+                                               "samples/s", "of peak", "memory", "on GPU", "images",
                                                "peer memory", "beside", "checkpoint"}};
   for (const Row& row : rows) {
     const auto of_peer = [&](const char* key, const char* format) {
@@ -216,6 +217,7 @@ void print_table(const std::vector<Row>& rows) {
          ratio.is_null() ? "-" : fmt::format("{:.2f}", ratio.get<double>()),
          fmt::format("{:.0f}", row.ours.samples_per_second()),
          fmt::format("{:.1f}%", 100.0 * row.ours.peak_share), megabytes(row.ours.peak_memory_mb),
+         row.ours.device_memory_mb > 0.0 ? megabytes(row.ours.device_memory_mb) : "-",
          megabytes(row.ours.images_mb), of_peer("peak_memory_mb", "{:.0f} MB"),
          fmt::format("{:.2f} ms", row.ours.overhead_ms),
          row.ours.ranks > 1 ? "-" : fmt::format("{:.3f} s", row.ours.checkpoint_seconds)});
@@ -298,9 +300,10 @@ void add_bench_command(CLI::App& app, Program& program) {
   flags->runtime.add_to(*command);
   command->footer(
       "ratio: steps per second over the peer's. of peak: useful arithmetic over that of plain\n"
-      "matrix products measured in the same run. images: of the memory. beside: what a round "
-      "takes\n"
-      "beside its clients, the median. checkpoint: the time of one after a round.\n"
+      "matrix products measured in the same run. on GPU: the most memory that LibTorch held "
+      "there.\n"
+      "images: of the memory. beside: what a round takes beside its clients, the median.\n"
+      "checkpoint: the time of one after a round.\n"
       "Example:  winnow bench --job lenet5-b10 --job pfl --seconds 10");
   command->callback([flags, &program] { bench(*flags, program); });
 }

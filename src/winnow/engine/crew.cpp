@@ -24,9 +24,14 @@ Crew::Crew(const DataSet& data, const NetInfo& net, const CrewOptions& options,
       feed_(data.train.images, data.normalisation, options.resize, options.device, data.crop),
       prototype_(net.make(shape_)),
       choice_(options.lanes > 0 ? std::vector{options.lanes} : kNumbersTried),
+      net_(net),
       pool_(static_cast<std::size_t>(choice_.most())) {
-  for (std::int64_t lane = 0; lane < choice_.most(); ++lane) {
-    lanes_.push_back(make_lane(net));
+  make_lanes();
+}
+
+void Crew::make_lanes() {
+  while (std::ssize(lanes_) < choice_.lanes()) {
+    lanes_.push_back(make_lane(net_));
   }
 }
 
@@ -39,13 +44,14 @@ void Crew::use_networks(const std::vector<NetInfo>& networks) {
   networks_.clear();
   for (const NetInfo& net : networks) {
     networks_.push_back({net, net.make(shape_)->weights().layout()});
-    networks_.back().lanes.resize(lanes_.size());
+    networks_.back().lanes.resize(static_cast<std::size_t>(choice_.most()));
   }
 }
 
 void Crew::run(std::size_t count,
                const std::function<void(std::size_t worker, std::size_t item)>& work,
                const std::function<void(std::size_t item)>& take) {
+  make_lanes();
   wait_for(device());
   pool_.run(
       count,

@@ -46,7 +46,7 @@ class Crew {
   void run(std::size_t count, const std::function<void(std::size_t worker, std::size_t item)>& work,
            const std::function<void(std::size_t item)>& take);
 
-  // A worker's lane of the experiment's network.
+  // A worker's lane of the experiment's network; of workers that run() has numbered, or 0.
   Lane& lane(std::size_t worker) { return *lanes_[worker]; }
   // The worker's lane of the client's network, made when first needed.
   Lane& lane_for(std::size_t worker, std::int64_t client);
@@ -71,6 +71,8 @@ class Crew {
 
  private:
   std::unique_ptr<Lane> make_lane(const NetInfo& net) const;
+  // As many of the experiment's network as work at a time now.
+  void make_lanes();
 
   // A network that clients have in place of the experiment's, with a lane per worker.
   struct OtherNetwork {
@@ -86,6 +88,7 @@ class Crew {
   Feed feed_;
   std::unique_ptr<Net> prototype_;
   LaneChoice choice_;
+  NetInfo net_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<OtherNetwork> networks_;
   OrderedPool pool_;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "winnow/model/gpu/gpu_norm.h"
 #include "winnow/model/init.h"
 
 namespace winnow {
@@ -15,6 +16,33 @@ constexpr double kBatchNormMomentum = 0.1;
 // ATen takes an undefined tensor for "none".
 at::Tensor or_none(const at::Tensor* tensor) {
   return tensor ? *tensor : at::Tensor();
+}
+
+bool uses_batch_statistics(const BatchNorm& norm, const Pass& pass) {
+  return pass.training || norm.running_mean == nullptr;
+}
+
+NormCall norm_call(const BatchNorm& norm, const AfterNorm& after, const at::Tensor* shift) {
+  return {.weight = *norm.weight,
+          .bias = *norm.bias,
+          .shift = or_none(shift),
+          .residual = or_none(after.residual),
+          .running_mean = or_none(norm.running_mean),
+          .running_var = or_none(norm.running_var),
+          .momentum = kBatchNormMomentum,
+          .eps = kBatchNormEps,
+          .relu = after.relu,
+          .pool = after.pool};
+}
+
+at::Tensor layer_by_layer(const BatchNorm& norm, const at::Tensor& x, const Pass& pass,
+                          const AfterNorm& after) {
+  at::Tensor y = norm(x, pass);
+  if (after.residual != nullptr) {
+    y.add_(*after.residual);
+  }
+  y = after.relu ? relu_in_place(y) : y;
+  return after.pool ? max_pool(y, 2) : y;
 }
 
 }  // namespace
@@ -38,6 +66,10 @@ Conv::Conv(Weights& weights, const std::string& name, const ConvShape& shape, In
 
 at::Tensor Conv::operator()(const at::Tensor& x, const Pass& /*pass*/) const {
   return at::conv2d(x, *weight, or_none(bias), stride, padding, 1, groups);
+}
+
+at::Tensor Conv::without_bias(const at::Tensor& x) const {
+  return at::conv2d(x, *weight, {}, stride, padding, 1, groups);
 }
 
 Linear::Linear(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out)
@@ -64,9 +96,33 @@ BatchNorm::BatchNorm(Weights& weights, const std::string& name, std::int64_t cha
 }
 
 at::Tensor BatchNorm::operator()(const at::Tensor& x, const Pass& pass) const {
-  const bool use_batch = pass.training || running_mean == nullptr;
-  return at::batch_norm(x, *weight, *bias, or_none(running_mean), or_none(running_var), use_batch,
-                        kBatchNormMomentum, kBatchNormEps, /*cudnn_enabled=*/true);
+  return at::batch_norm(x, *weight, *bias, or_none(running_mean), or_none(running_var),
+                        uses_batch_statistics(*this, pass), kBatchNormMomentum, kBatchNormEps,
+                        /*cudnn_enabled=*/true);
+}
+
+at::Tensor norm_act(const BatchNorm& norm, const at::Tensor& x, const Pass& pass,
+                    const AfterNorm& after) {
+  if (x.is_cuda() && uses_batch_statistics(norm, pass)) {
+    const NormCall call = norm_call(norm, after, nullptr);
+    if (has_gpu_norm(x, call)) {
+      return gpu_norm(x, call);
+    }
+  }
+  return layer_by_layer(norm, x, pass, after);
+}
+
+at::Tensor conv_norm_act(const Conv& conv, const BatchNorm& norm, const at::Tensor& x,
+                         const Pass& pass, const AfterNorm& after) {
+  if (conv.bias == nullptr || !x.is_cuda() || !uses_batch_statistics(norm, pass)) {
+    return norm_act(norm, conv(x, pass), pass, after);
+  }
+  const at::Tensor y = conv.without_bias(x);
+  const NormCall call = norm_call(norm, after, conv.bias);
+  if (has_gpu_norm(y, call)) {
+    return gpu_norm(y, call);
+  }
+  return layer_by_layer(norm, y + conv.bias->view({1, -1, 1, 1}), pass, after);
 }
 
 LayerNorm::LayerNorm(Weights& weights, const std::string& name, std::int64_t width, double eps)

@@ -32,6 +32,7 @@ struct Conv {
   Conv(Weights& weights, const std::string& name, const ConvShape& shape, Init weight_init,
        Init bias_init);
   at::Tensor operator()(const at::Tensor& x, const Pass& pass) const;
+  at::Tensor without_bias(const at::Tensor& x) const;
 
   const at::Tensor* weight = nullptr;
   const at::Tensor* bias = nullptr;  // null without a bias
@@ -71,6 +72,22 @@ struct BatchNorm {
   const at::Tensor* running_mean = nullptr;  // null with Statistics::batch
   const at::Tensor* running_var = nullptr;
 };
+
+// What follows a batch normalisation.
+struct AfterNorm {
+  const at::Tensor* residual = nullptr;  // added first; not with a pool
+  bool relu = true;
+  bool pool = false;  // over 2x2 windows
+};
+
+// Normalisation and what follows it. Like the layers one after the other, but on a GPU one kernel
+// where batch statistics are used. May write into `x`: only for fresh results that nothing else
+// reads.
+at::Tensor norm_act(const BatchNorm& norm, const at::Tensor& x, const Pass& pass,
+                    const AfterNorm& after = {});
+// The same of a convolution's result, whose bias the normalisation takes away again.
+at::Tensor conv_norm_act(const Conv& conv, const BatchNorm& norm, const at::Tensor& x,
+                         const Pass& pass, const AfterNorm& after = {});
 
 // Affine normalisation of the last dimension.
 struct LayerNorm {

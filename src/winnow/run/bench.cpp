@@ -20,6 +20,7 @@
 #include "winnow/engine/threads.h"
 #include "winnow/method/method.h"
 #include "winnow/run/checkpoint.h"
+#include "winnow/train/gpu/gpu_trainer.h"
 
 namespace winnow {
 namespace {
@@ -209,9 +210,11 @@ Experiment bench_experiment(const BenchJob& job) {
 BenchResult run_bench(const BenchJob& job, const Runtime& runtime, double seconds) {
   reset_peak_memory();
   Session session(bench_experiment(job), builtin_registry(), runtime, nullptr);
+  reset_peak_device_memory(session.crew().device());  // what the session holds counts
+  const at::Device device = session.crew().device();
   // A GPU lane captures a kind of step when it meets it for the second time, and the number of
   // lanes may still be looked for.
-  const int warm_up = session.crew().device().is_cuda() ? 5 : 1;
+  const int warm_up = device.is_cuda() ? 5 : 1;
   for (int round = 0; round < warm_up || !session.crew().lanes_settled(); ++round) {
     session.play();
   }
@@ -237,9 +240,9 @@ BenchResult run_bench(const BenchJob& job, const Runtime& runtime, double second
   result.samples =
       (after.participations - before.participations) * job.samples_per_client * job.epochs;
   result.peak_memory_mb = peak_memory_mb();
+  result.device_memory_mb = static_cast<double>(peak_device_memory(device)) / 1048576.0;
   result.images_mb = static_cast<double>(session.world().data.train.images.nbytes()) / 1048576.0;
 
-  const at::Device device = session.crew().device();
   const Precision precision = choose_precision(runtime.precision, device);
   result.device = device.str();
   result.precision = precision_name(precision);

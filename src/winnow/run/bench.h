@@ -49,8 +49,9 @@ struct BenchResult {
   std::int64_t client_steps = 0;
   std::int64_t samples = 0;
   double seconds = 0.0;
-  double peak_memory_mb = 0.0;  // of the process that leads, resident, while the job ran
-  double images_mb = 0.0;       // of it the images
+  double peak_memory_mb = 0.0;    // of the process that leads, resident, while the job ran
+  double device_memory_mb = 0.0;  // of a GPU, at most, without the context
+  double images_mb = 0.0;         // of it the images
   // What a round takes beside waiting for its clients and adding up their replies: the median of
   // the measured rounds in wall time, and the mean of this thread's CPU time, which has the adding
   // in it but no other process.

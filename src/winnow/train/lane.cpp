@@ -245,7 +245,7 @@ void Lane::begin(const std::vector<State>& starts, const TrainKey& key) {
     replica.steps = 0;
   }
   if (gpu_ != nullptr) {
-    gpu_->begin(starts.size());
+    gpu_->begin(starts);
   }
 }
 

@@ -30,7 +30,7 @@ class Cnn4 final : public Net {
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
     at::Tensor x = channels_together(images);
     for (const Block& block : blocks_) {
-      x = max_pool(relu_in_place(block.norm(block.conv(x, pass), pass)), 2);
+      x = conv_norm_act(block.conv, block.norm, x, pass, {.pool = true});
     }
     return x.flatten(1);
   }

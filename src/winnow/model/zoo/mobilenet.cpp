@@ -38,7 +38,7 @@ struct MobileUnit {
         norm(weights, fmt::format("{}bn{}", prefix, number), shape.out, Statistics::batch) {}
 
   at::Tensor operator()(const at::Tensor& x, const Pass& pass) const {
-    return relu_in_place(norm(conv(x, pass), pass));
+    return conv_norm_act(conv, norm, x, pass);
   }
 
   static ConvShape without_bias(ConvShape shape) {

@@ -13,13 +13,13 @@
 namespace winnow {
 namespace {
 
-// A convolution without bias and the normalisation after it.
+// A convolution without bias, the normalisation after it, and a ReLU.
 struct ConvNorm {
   Conv conv;
   BatchNorm norm;
 
-  at::Tensor operator()(const at::Tensor& x, const Pass& pass) const {
-    return norm(conv(x, pass), pass);
+  at::Tensor operator()(const at::Tensor& x, const Pass& pass, const AfterNorm& after = {}) const {
+    return conv_norm_act(conv, norm, x, pass, after);
   }
 };
 
@@ -71,11 +71,12 @@ class ResidualBlock {
   }
 
   at::Tensor operator()(const at::Tensor& x, const Pass& pass) const {
-    at::Tensor y = steps_.front()(x, pass);
-    for (std::size_t step = 1; step < steps_.size(); ++step) {
-      y = steps_[step](relu_in_place(y), pass);
+    at::Tensor y = x;
+    for (std::size_t step = 0; step + 1 < steps_.size(); ++step) {
+      y = steps_[step](y, pass);
     }
-    return relu_in_place(y.add_(shortcut_ ? (*shortcut_)(x, pass) : x));
+    const at::Tensor past = shortcut_ ? (*shortcut_)(x, pass, {.relu = false}) : x;
+    return steps_.back()(y, pass, {.residual = &past});
   }
 
  private:
@@ -125,7 +126,7 @@ class CifarResNet final : public Net {
   }
 
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
-    at::Tensor x = relu_in_place(stem_(images, pass));
+    at::Tensor x = stem_(images, pass);
     for (const ResidualBlock& block : blocks_) {
       x = block(x, pass);
     }
@@ -148,7 +149,7 @@ class ResNet50 final : public Net {
   }
 
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
-    at::Tensor x = at::max_pool2d(relu_in_place(stem_(images, pass)), {3, 3}, {2, 2}, {1, 1});
+    at::Tensor x = at::max_pool2d(stem_(images, pass), {3, 3}, {2, 2}, {1, 1});
     for (const ResidualBlock& block : blocks_) {
       x = block(x, pass);
     }

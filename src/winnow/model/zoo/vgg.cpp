@@ -38,8 +38,11 @@ class Vgg final : public Net {
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
     at::Tensor x = images;
     for (const Step& step : steps_) {
-      x = step.conv(x, pass);
-      x = relu_in_place(step.norm ? (*step.norm)(x, pass) : x);
+      if (step.norm) {
+        x = conv_norm_act(step.conv, *step.norm, x, pass, {.pool = step.pool});
+        continue;
+      }
+      x = relu_in_place(step.conv(x, pass));
       if (step.pool) {
         x = max_pool(x, 2);
       }

@@ -1,6 +1,9 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "winnow/train/gpu/gpu_kernels.h"
 
 namespace winnow::gpu {
@@ -9,6 +12,8 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
 constexpr int kLossThreads = 512;
+constexpr int kTilePad = 4;
+constexpr int kTileValues = 5120;  // 512 channels of a 3x3 kernel, padded
 
 __device__ float pixel(const BatchJob& job, std::int32_t entry, int view, int c, int y, int x) {
   if (job.jitter != nullptr) {
@@ -71,9 +76,42 @@ __device__ int permuted(const Piece& piece, int inside) {
   return inside - rest + rest % piece.area * piece.inner + rest / piece.area;
 }
 
-__device__ void write_copy(const UpdateJob& job, const Piece& piece, int inside, float weight) {
-  const std::int64_t place =
-      piece.copy_offset + (piece.copy_permuted != 0 ? permuted(piece, inside) : inside);
+// What one chunk's values have in common.
+struct Rule {
+  __device__ Rule(const UpdateJob& job, int step)
+      : lr(job.knobs[0]), momentum(job.knobs[1]), decay(job.knobs[2]) {
+    if (job.anchor != nullptr) {
+      pull = job.pull[step];
+      if (job.distance != nullptr) {
+        const float distance = *job.distance;
+        pull = distance > 0.0F ? pull / distance : 0.0F;
+      }
+    }
+  }
+
+  // The weight after the step; `velocity` is moved.
+  __device__ float operator()(float weight, float gradient, float anchor, float drift,
+                              float& velocity) const {
+    gradient += decay * weight;
+    gradient = pull != 0.0F ? gradient + pull * (weight - anchor) : gradient;
+    gradient += drift;
+    velocity = momentum * velocity + gradient;
+    return weight - lr * velocity;
+  }
+
+  float lr;
+  float momentum;
+  float decay;
+  float pull = 0.0F;
+};
+
+__device__ float gradient_at(const Piece& piece, int place) {
+  return piece.low != 0
+             ? __bfloat162float(static_cast<const __nv_bfloat16*>(piece.gradient)[place])
+             : static_cast<const float*>(piece.gradient)[place];
+}
+
+__device__ void write_copy(const UpdateJob& job, std::int64_t place, float weight) {
   if (job.copy_low) {
     static_cast<__nv_bfloat16*>(job.copy)[place] = __float2bfloat16(weight);
   } else {
@@ -81,15 +119,181 @@ __device__ void write_copy(const UpdateJob& job, const Piece& piece, int inside,
   }
 }
 
+// One value by itself: its weight after the step.
+__device__ float updated(const UpdateJob& job, const Rule& rule, std::int64_t place,
+                         float gradient) {
+  const float weight = job.weights[place];
+  const float anchor = job.anchor != nullptr ? job.anchor[place] : weight;
+  const float drift = job.drift != nullptr ? job.drift[place] : 0.0F;
+  float velocity = job.velocity != nullptr ? job.velocity[place] : 0.0F;
+  const float after = rule(weight, gradient, anchor, drift, velocity);
+  if (job.velocity != nullptr) {
+    job.velocity[place] = velocity;
+  }
+  job.weights[place] = after;
+  return after;
+}
+
+__device__ bool is_aligned(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+}
+
+struct alignas(8) FourLow {
+  __nv_bfloat16 value[4];
+};
+
+__device__ float4 four_gradients(const Piece& piece, int place) {
+  if (piece.low == 0) {
+    return *reinterpret_cast<const float4*>(static_cast<const float*>(piece.gradient) + place);
+  }
+  const FourLow low = *reinterpret_cast<const FourLow*>(
+      static_cast<const __nv_bfloat16*>(piece.gradient) + place);
+  return {__bfloat162float(low.value[0]), __bfloat162float(low.value[1]),
+          __bfloat162float(low.value[2]), __bfloat162float(low.value[3])};
+}
+
+__device__ void write_four(const UpdateJob& job, std::int64_t place, const float4& weight) {
+  if (job.copy_low) {
+    const FourLow low{{__float2bfloat16(weight.x), __float2bfloat16(weight.y),
+                       __float2bfloat16(weight.z), __float2bfloat16(weight.w)}};
+    *reinterpret_cast<FourLow*>(static_cast<__nv_bfloat16*>(job.copy) + place) = low;
+  } else {
+    *reinterpret_cast<float4*>(static_cast<float*>(job.copy) + place) = weight;
+  }
+}
+
+__device__ float4 four(const float* from, std::int64_t place) {
+  return *reinterpret_cast<const float4*>(from + place);
+}
+
+// A chunk whose gradient and copy lie as its weights do, four values at a time where they can be.
+// Copies start at multiples of 128 values, chunks at multiples of four.
+__device__ void update_in_order(const UpdateJob& job, const Rule& rule, const Chunk& chunk,
+                                const Piece& piece) {
+  const std::int64_t first = piece.offset + chunk.start;
+  const std::int64_t first_in_copy = piece.copy_offset + chunk.start;
+  const bool wide = is_aligned(job.weights + first) && is_aligned(piece.gradient) &&
+                    first_in_copy % 4 == 0 && chunk.start % 4 == 0;
+  const int fours = wide ? chunk.size / 4 : 0;
+  for (int i = static_cast<int>(threadIdx.x); i < fours; i += static_cast<int>(blockDim.x)) {
+    const std::int64_t place = first + 4 * i;
+    const float4 gradient = four_gradients(piece, chunk.start + 4 * i);
+    float4 weight = four(job.weights, place);
+    const float4 anchor = job.anchor != nullptr ? four(job.anchor, place) : weight;
+    const float4 drift = job.drift != nullptr ? four(job.drift, place) : float4{};
+    float4 velocity = job.velocity != nullptr ? four(job.velocity, place) : float4{};
+    weight.x = rule(weight.x, gradient.x, anchor.x, drift.x, velocity.x);
+    weight.y = rule(weight.y, gradient.y, anchor.y, drift.y, velocity.y);
+    weight.z = rule(weight.z, gradient.z, anchor.z, drift.z, velocity.z);
+    weight.w = rule(weight.w, gradient.w, anchor.w, drift.w, velocity.w);
+    if (job.velocity != nullptr) {
+      *reinterpret_cast<float4*>(job.velocity + place) = velocity;
+    }
+    *reinterpret_cast<float4*>(job.weights + place) = weight;
+    write_four(job, first_in_copy + 4 * i, weight);
+  }
+  for (int i = 4 * fours + static_cast<int>(threadIdx.x); i < chunk.size;
+       i += static_cast<int>(blockDim.x)) {
+    write_copy(job, first_in_copy + i,
+               updated(job, rule, first + i, gradient_at(piece, chunk.start + i)));
+  }
+}
+
+// Whole outputs of a convolution in a block's own memory, in the order of the copy. Every line of
+// `inner` values is four longer there, so that threads of a warp meet in few of its banks.
+struct Tile {
+  __device__ explicit Tile(const Piece& piece)
+      : inner(piece.inner),
+        area(piece.area),
+        block(piece.inner * piece.area),
+        per_inner(1.0F / static_cast<float>(piece.inner)),
+        per_area(1.0F / static_cast<float>(piece.area)),
+        per_block(1.0F / static_cast<float>(piece.inner * piece.area)) {}
+
+  // For few thousand values: the half is far more than what rounding adds up to.
+  static __device__ int divide(int value, float per) {
+    return static_cast<int>((static_cast<float>(value) + 0.5F) * per);
+  }
+  // Of a value by its place in the copy's order.
+  __device__ int by_copy(int place) const {
+    const int line = divide(place, per_inner);
+    return place + line * kTilePad;
+  }
+  // Of a value by its place in the weights' order.
+  __device__ int by_weight(int place) const {
+    const int out = divide(place, per_block);
+    const int inside = place - out * block;
+    const int from = divide(inside, per_area);
+    const int pixel = inside - from * area;
+    return (out * area + pixel) * (inner + kTilePad) + from;
+  }
+
+  int inner;
+  int area;
+  int block;
+  float per_inner;
+  float per_area;
+  float per_block;
+};
+
+__device__ bool fits_tile(const Chunk& chunk, const Piece& piece) {
+  const int block = piece.inner * piece.area;
+  return chunk.start % block == 0 && chunk.size % block == 0 &&
+         chunk.size / piece.inner * (piece.inner + kTilePad) <= kTileValues;
+}
+
+__device__ void copy_out(const UpdateJob& job, const Chunk& chunk, const Piece& piece,
+                         const Tile& tile, const float* values) {
+  const std::int64_t first = piece.copy_offset + chunk.start;
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < chunk.size; i += static_cast<int>(blockDim.x)) {
+    write_copy(job, first + i, values[tile.by_copy(i)]);
+  }
+}
+
+// A chunk whose gradient and copy lie in another order: both are read and written as they lie.
+__device__ void update_turned(const UpdateJob& job, const Rule& rule, const Chunk& chunk,
+                              const Piece& piece, float* values) {
+  const Tile tile(piece);
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < chunk.size; i += static_cast<int>(blockDim.x)) {
+    values[tile.by_copy(i)] = gradient_at(piece, chunk.start + i);
+  }
+  __syncthreads();
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < chunk.size; i += static_cast<int>(blockDim.x)) {
+    const int place = tile.by_weight(i);
+    values[place] = updated(job, rule, piece.offset + chunk.start + i, values[place]);
+  }
+  __syncthreads();
+  copy_out(job, chunk, piece, tile, values);
+}
+
 __global__ void refresh_kernel(UpdateJob job) {
+  __shared__ float values[kTileValues];
   const Chunk chunk = job.chunks[blockIdx.x];
   const Piece piece = job.pieces[chunk.piece];
+  const float* weights = job.weights + piece.offset + chunk.start;
+  const bool turns = piece.copy_permuted != 0 && fits_tile(chunk, piece);
+  const Tile tile(piece);
   for (int i = static_cast<int>(threadIdx.x); i < chunk.size; i += static_cast<int>(blockDim.x)) {
-    write_copy(job, piece, chunk.start + i, job.weights[piece.offset + chunk.start + i]);
+    if (turns) {
+      values[tile.by_weight(i)] = weights[i];
+      continue;
+    }
+    const int inside = chunk.start + i;
+    write_copy(job,
+               piece.copy_offset + (piece.copy_permuted != 0 ? permuted(piece, inside) : inside),
+               weights[i]);
+  }
+  if (turns) {
+    __syncthreads();
+    copy_out(job, chunk, piece, tile, values);
   }
 }
 
 __global__ void update_kernel(UpdateJob job) {
+  __shared__ float values[kTileValues];
   const int step = job.cursor->step + job.ahead;
   if (job.loss != nullptr && blockIdx.x == 0 && threadIdx.x == 0) {
     job.losses[step] = *job.loss;
@@ -99,37 +303,21 @@ __global__ void update_kernel(UpdateJob job) {
   if (piece.gradient == nullptr) {
     return;
   }
-  const float lr = job.knobs[0];
-  const float momentum = job.knobs[1];
-  const float decay = job.knobs[2];
-  float pull = 0.0F;
-  if (job.anchor != nullptr) {
-    pull = job.pull[step];
-    if (job.distance != nullptr) {
-      const float distance = *job.distance;
-      pull = distance > 0.0F ? pull / distance : 0.0F;
-    }
+  const Rule rule(job, step);
+  if (piece.copy_permuted == 0 && piece.gradient_permuted == 0) {
+    update_in_order(job, rule, chunk, piece);
+    return;
+  }
+  if (piece.copy_permuted != 0 && piece.gradient_permuted != 0 && fits_tile(chunk, piece)) {
+    update_turned(job, rule, chunk, piece, values);
+    return;
   }
   for (int i = static_cast<int>(threadIdx.x); i < chunk.size; i += static_cast<int>(blockDim.x)) {
     const int inside = chunk.start + i;
-    const std::int64_t place = piece.offset + inside;
     const int from = piece.gradient_permuted != 0 ? permuted(piece, inside) : inside;
-    float gradient = piece.low != 0
-                         ? __bfloat162float(static_cast<const __nv_bfloat16*>(piece.gradient)[from])
-                         : static_cast<const float*>(piece.gradient)[from];
-    float weight = job.weights[place];
-    gradient += decay * weight;
-    if (job.anchor != nullptr) {
-      gradient += pull * (weight - job.anchor[place]);
-    }
-    if (job.drift != nullptr) {
-      gradient += job.drift[place];
-    }
-    const float velocity = momentum * job.velocity[place] + gradient;
-    job.velocity[place] = velocity;
-    weight -= lr * velocity;
-    job.weights[place] = weight;
-    write_copy(job, piece, inside, weight);
+    const int to = piece.copy_permuted != 0 ? permuted(piece, inside) : inside;
+    write_copy(job, piece.copy_offset + to,
+               updated(job, rule, piece.offset + inside, gradient_at(piece, from)));
   }
 }
 
@@ -213,6 +401,15 @@ void make_batch(const BatchJob& job, StreamHandle stream) {
   } else {
     make_batch_kernel<float><<<blocks, kThreads, 0, on>>>(job);
   }
+}
+
+std::int32_t chunk_of(const Piece& piece) {
+  const std::int32_t block = piece.inner * piece.area;
+  const std::int32_t padded = piece.area * (piece.inner + kTilePad);
+  if (piece.copy_permuted == 0 || padded > kTileValues) {
+    return kChunk;
+  }
+  return block * std::max(1, std::min(kChunk / block, kTileValues / padded));
 }
 
 void update(const UpdateJob& job, StreamHandle stream) {

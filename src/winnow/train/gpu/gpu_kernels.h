@@ -64,8 +64,12 @@ struct Chunk {
   std::int32_t size = 0;
 };
 inline constexpr std::int32_t kChunk = 2048;
+// How many values of a piece make a chunk: whole outputs where that lets a block turn its share of
+// the weights round in its own memory.
+std::int32_t chunk_of(const Piece& piece);
 
-// One SGD step over all pieces, as sgd_step() defines it; `velocity` must start as zero.
+// One SGD step over all pieces, as sgd_step() defines it; `velocity` must start as zero, and is
+// neither read nor written where it is null, for steps without momentum.
 struct UpdateJob {
   const Piece* pieces = nullptr;
   const Chunk* chunks = nullptr;

@@ -7,6 +7,9 @@
 #include <c10/cuda/CUDAException.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <map>
+#include <mutex>
+
 #include "winnow/train/gpu/gpu_kernels.h"
 
 namespace winnow {
@@ -38,7 +41,9 @@ struct OneKernelLoss : torch::autograd::Function<OneKernelLoss> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
-    return {context->get_saved_variables()[0].mul(upstream[0]), {}, {}, {}};
+    const at::Tensor gradient = context->get_saved_variables()[0];
+    const bool is_one = upstream[0].data_ptr() == gpu_one(gradient.device()).data_ptr();
+    return {is_one ? gradient : gradient.mul(upstream[0]), {}, {}, {}};
   }
 };
 
@@ -52,6 +57,18 @@ bool has_gpu_cross_entropy(const at::Tensor& logits) {
 at::Tensor gpu_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                              double label_smoothing, double temperature) {
   return OneKernelLoss::apply(logits, labels, label_smoothing, temperature);
+}
+
+at::Tensor gpu_one(at::Device device) {
+  static std::mutex mutex;
+  static std::map<c10::DeviceIndex, at::Tensor> ones;
+  const std::scoped_lock lock(mutex);
+  at::Tensor& one = ones[device.index()];
+  if (!one.defined()) {
+    one = at::ones({}, at::device(device).dtype(at::kFloat));
+    at::cuda::getCurrentCUDAStream(device.index()).synchronize();  // all streams read it
+  }
+  return one;
 }
 
 }  // namespace winnow
@@ -68,6 +85,10 @@ bool has_gpu_cross_entropy(const at::Tensor& /*logits*/) {
 
 at::Tensor gpu_cross_entropy(const at::Tensor& /*logits*/, const at::Tensor& /*labels*/,
                              double /*label_smoothing*/, double /*temperature*/) {
+  throw Error(ErrorKind::internal, "this build has no CUDA");
+}
+
+at::Tensor gpu_one(at::Device /*device*/) {
   throw Error(ErrorKind::internal, "this build has no CUDA");
 }
 

@@ -13,4 +13,8 @@ bool has_gpu_cross_entropy(const at::Tensor& logits);
 at::Tensor gpu_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                              double label_smoothing, double temperature);
 
+// A one on that GPU, always the same: handed on as the gradient of a loss with respect to itself,
+// it saves the multiplication by it.
+at::Tensor gpu_one(at::Device device);
+
 }  // namespace winnow

@@ -10,6 +10,7 @@
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/GradMode.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "winnow/train/gpu/gpu_kernels.h"
+#include "winnow/train/gpu/gpu_loss.h"
 
 namespace winnow {
 namespace {
@@ -67,6 +69,7 @@ struct GraphKey {
   bool pulled = false;
   bool norm = false;
   bool drifts = false;
+  bool momentum = false;
   bool entries = false;
   std::int64_t views = 1;
   std::vector<std::size_t> models;  // those that take steps
@@ -111,9 +114,6 @@ struct Replica {
     copy = at::zeros({net->weights().copy_size()}, floats.dtype(low ? at::kBFloat16 : at::kFloat));
     statistics = at::zeros({net->weights().copy_size(SlotKind::buffer)}, floats);
     net->weights().bind_copy(state.flat, copy, statistics, channels_last);
-    velocity = at::zeros({state.layout->parameters()}, floats);
-    anchor = at::zeros_like(velocity);
-    drift = at::zeros_like(velocity);
     // Where the running statistics lie in the state and in their copy.
     std::vector<std::int64_t> from;
     std::vector<std::int64_t> to;
@@ -130,6 +130,34 @@ struct Replica {
     }
     in_state = at::tensor(from, at::kLong).to(state.flat.device());
     in_copy = at::tensor(to, at::kLong).to(state.flat.device());
+  }
+
+  // A training starts, from `start`.
+  void begin(const at::Tensor& start) {
+    origin = start;
+    velocity_is_zero = false;
+    anchor_is_origin = false;
+  }
+  // What a kind of step needs besides the weights, at addresses that stay.
+  void prepare(bool momentum, bool pulled, const at::Tensor& wanted_drift) {
+    if (momentum && !velocity_is_zero) {
+      made(velocity).zero_();
+      velocity_is_zero = true;  // at the start, which is what counts
+    }
+    if (pulled && !anchor_is_origin) {
+      made(anchor).copy_(origin.narrow(0, 0, state.layout->parameters()));
+      anchor_is_origin = true;
+    }
+    if (wanted_drift.defined()) {
+      made(drift).copy_(wanted_drift);
+    }
+  }
+  at::Tensor& made(at::Tensor& buffer) const {
+    if (!buffer.defined()) {
+      buffer = at::empty({state.layout->parameters()},
+                         at::device(state.flat.device()).dtype(at::kFloat));
+    }
+    return buffer;
   }
 
   void load_statistics() {
@@ -185,7 +213,10 @@ struct Replica {
   at::Tensor copy;        // of the weights, as the network reads them
   at::Tensor statistics;  // of batch norm, likewise
   at::Tensor in_state, in_copy;
-  at::Tensor velocity, anchor, drift;
+  at::Tensor velocity, anchor, drift;  // where steps ask for them
+  at::Tensor origin;                   // the weights that the training started from
+  bool velocity_is_zero = false;
+  bool anchor_is_origin = false;
   at::Tensor layout_table;
   Trained all, head;
 };
@@ -203,19 +234,19 @@ const Replica::Trained& Replica::trained(bool head_only) {
     if (head_only && !slot.name.starts_with(net->head_name() + ".")) {
       continue;
     }
-    const auto piece = static_cast<std::int32_t>(found.pieces.size());
-    for (std::int64_t start = 0; start < slot.size; start += gpu::kChunk) {
-      chunks.push_back(
-          {piece, static_cast<std::int32_t>(start),
-           static_cast<std::int32_t>(std::min<std::int64_t>(gpu::kChunk, slot.size - start))});
-    }
     gpu::Piece place;
     place.offset = slot.offset;
     place.copy_offset = copy_offset;
     if (slot.shape.size() == 4) {
       place.inner = static_cast<std::int32_t>(slot.shape[1]);
       place.area = static_cast<std::int32_t>(slot.shape[2] * slot.shape[3]);
-      place.copy_permuted = channels_last ? 1 : 0;
+      place.copy_permuted = channels_last && place.inner > 1 && place.area > 1 ? 1 : 0;
+    }
+    const auto piece = static_cast<std::int32_t>(found.pieces.size());
+    const std::int64_t chunk = gpu::chunk_of(place);
+    for (std::int64_t start = 0; start < slot.size; start += chunk) {
+      chunks.push_back({piece, static_cast<std::int32_t>(start),
+                        static_cast<std::int32_t>(std::min(chunk, slot.size - start))});
     }
     found.tensors.push_back(tensor);
     found.pieces.push_back(place);
@@ -239,7 +270,7 @@ struct GpuTrainer::Parts {
     const c10::cuda::CUDAStreamGuard guard(stream);
     lambda_now = at::zeros({}, at::device(feed.device()).dtype(at::kFloat));
     step_now = at::zeros({1}, at::device(feed.device()).dtype(at::kLong));
-    one_full = at::ones({}, at::device(feed.device()).dtype(at::kFloat));
+    one_full = gpu_one(feed.device());
     one_low = one_full.to(at::kBFloat16);
   }
 
@@ -392,11 +423,12 @@ struct GpuTrainer::Parts {
       if (!gradient.defined()) {
         continue;
       }
-      const bool permuted = !gradient.is_contiguous() && gradient.dim() == 4 &&
-                            gradient.is_contiguous(at::MemoryFormat::ChannelsLast);
-      if (!permuted) {
+      const bool channels_last = !gradient.is_contiguous() && gradient.dim() == 4 &&
+                                 gradient.is_contiguous(at::MemoryFormat::ChannelsLast);
+      if (!channels_last) {
         gradient = gradient.contiguous();
       }
+      const bool permuted = channels_last && pieces[i].inner > 1 && pieces[i].area > 1;
       pieces[i].gradient = gradient.data_ptr();
       pieces[i].gradient_permuted = permuted ? 1 : 0;
       pieces[i].low = gradient.scalar_type() == at::kBFloat16 ? 1 : 0;
@@ -440,7 +472,7 @@ struct GpuTrainer::Parts {
                                        stream.stream()));
       }
       gpu::UpdateJob step = replica.update_job(parameters, table);
-      step.velocity = replica.velocity.data_ptr<float>();
+      step.velocity = key.momentum ? replica.velocity.data_ptr<float>() : nullptr;
       step.knobs = plan_at<float>(space.at_knobs());
       step.cursor = plan_at<gpu::Cursor>(space.at_cursor());
       step.ahead = static_cast<std::int32_t>(ahead);
@@ -569,13 +601,12 @@ void GpuTrainer::add(const State& state) {
   parts_->replicas.push_back(std::make_unique<Replica>(parts_->make, state, parts_->low));
 }
 
-void GpuTrainer::begin(std::size_t count) {
+void GpuTrainer::begin(const std::vector<State>& starts) {
   const c10::cuda::CUDAStreamGuard guard(parts_->stream);
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < starts.size(); ++i) {
     Replica& replica = *parts_->replicas[i];
     replica.refresh(parts_->stream.stream());
-    replica.velocity.zero_();
-    replica.anchor.copy_(replica.state.parameters());
+    replica.begin(starts[i].flat);
   }
 }
 
@@ -607,14 +638,13 @@ at::Tensor GpuTrainer::run(const Plan& plan, const Objective& objective, const S
                .pulled = how.rule.proximal != 0.0,
                .norm = how.rule.proximal != 0.0 && how.rule.pull == Pull::norm,
                .drifts = how.rule.drift.defined(),
+               .momentum = how.momentum != 0.0,
                .entries = objective.reads_entries(),
                .views = plan.views,
                .models = how.models,
                .objective = objective.signature()};
-  if (key.drifts) {
-    for (const std::size_t model : how.models) {
-      parts.replicas[model]->drift.copy_(how.rule.drift);
-    }
+  for (const std::size_t model : how.models) {
+    parts.replicas[model]->prepare(key.momentum, key.pulled, how.rule.drift);
   }
   const std::size_t steps = plan.batches.size();
   for (std::size_t step = 0; step < steps;) {
@@ -670,6 +700,21 @@ void keep_until_read(const at::Tensor& tensor) {
   }
 }
 
+void reset_peak_device_memory(at::Device device) {
+  if (device.is_cuda()) {
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    c10::cuda::CUDACachingAllocator::resetPeakStats(device.index());
+  }
+}
+
+std::int64_t peak_device_memory(at::Device device) {
+  constexpr std::size_t kOfAllKinds = 0;
+  return device.is_cuda() ? c10::cuda::CUDACachingAllocator::getDeviceStats(device.index())
+                                .reserved_bytes[kOfAllKinds]
+                                .peak
+                          : 0;
+}
+
 }  // namespace winnow
 
 #else
@@ -687,7 +732,7 @@ GpuTrainer::~GpuTrainer() = default;
 
 void GpuTrainer::add(const State& /*state*/) {}
 
-void GpuTrainer::begin(std::size_t /*count*/) {}
+void GpuTrainer::begin(const std::vector<State>& /*starts*/) {}
 
 void GpuTrainer::forget() {}
 
@@ -705,6 +750,12 @@ void wait_for(at::Device /*device*/) {}
 void go_first(at::Device /*device*/) {}
 
 void keep_until_read(const at::Tensor& /*tensor*/) {}
+
+void reset_peak_device_memory(at::Device /*device*/) {}
+
+std::int64_t peak_device_memory(at::Device /*device*/) {
+  return 0;
+}
 
 }  // namespace winnow
 

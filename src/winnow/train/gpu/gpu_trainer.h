@@ -6,8 +6,10 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "winnow/model/net.h"
 #include "winnow/train/feed.h"
@@ -31,8 +33,9 @@ class GpuTrainer {
 
   // One more model: the weights it starts from and ends in lie in `state`.
   void add(const State& state);
-  // Starts a training of the first `count` models from what their states hold now.
-  void begin(std::size_t count);
+  // Starts a training of as many models: their states hold `starts` now, which nobody changes until
+  // the next training starts. Steps without momentum leave no velocity behind.
+  void begin(const std::vector<State>& starts);
   // Takes every step of the plan and returns the loss of each, on the device. Waits for nothing;
   // the caller must, before the next call. `before_step` is called now and then and may throw.
   at::Tensor run(const Plan& plan, const Objective& objective, const Stepping& how,
@@ -56,5 +59,10 @@ void go_first(at::Device device);
 // The memory of a tensor that another thread made is not used again before the device has done what
 // the calling thread has asked of it until the tensor is dropped.
 void keep_until_read(const at::Tensor& tensor);
+// Gives memory that is not in use back to a GPU and counts the peak anew; nothing on a CPU.
+void reset_peak_device_memory(at::Device device);
+// Bytes that the library held of a GPU at most, used or kept for later; 0 on a CPU. The device has
+// an index.
+std::int64_t peak_device_memory(at::Device device);
 
 }  // namespace winnow
