@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 
+#include "winnow/data/catalog.h"
 #include "winnow/data/synthetic.h"
 #include "winnow/engine/threads.h"
 #include "winnow/model/gpu/gpu_norm.h"
