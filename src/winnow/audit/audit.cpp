@@ -333,6 +333,13 @@ void add_audit_defaults(Json& tree) {
 Audit audit_world(const Experiment& experiment, const World& world, const AuditOptions& options,
                   const Registry& registry, const Runtime& runtime, const std::atomic<bool>* stop,
                   const JudgeProgress& progress) {
+  constexpr std::int64_t kMostClasses = 1000;
+  if (world.data.classes > kMostClasses) {
+    throw Error(
+        ErrorKind::data,
+        fmt::format("audit: {} classes are more than {}, the most whose pairs it can compare",
+                    world.data.classes, kMostClasses));
+  }
   Audit audit;
   audit.held = samples_of(world.clients);
   at::Tensor images = world.data.train.images;
