@@ -12,6 +12,7 @@
 #include "winnow/sweep/collect_results.h"
 #include "winnow/sweep/paper.h"
 #include "winnow/sweep/results.h"
+#include "winnow/sweep/sweep_index.h"
 
 namespace winnow {
 namespace {
