@@ -58,12 +58,11 @@ void check_warmup(std::int64_t warmup, const Setting& setting) {
 }
 
 void check_pairs(const std::string& method, const Setting& setting) {
-  constexpr std::int64_t kMostClasses = 1000;
-  if (setting.classes > kMostClasses) {
+  if (setting.classes > kMostPairedClasses) {
     throw Error(ErrorKind::experiment,
                 fmt::format("method {}: {} classes are more than {}, the most whose pairs it can "
                             "compare",
-                            method, setting.classes, kMostClasses));
+                            method, setting.classes, kMostPairedClasses));
   }
 }
 
