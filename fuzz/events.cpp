@@ -1,11 +1,12 @@
-// A run directory as reports and tables read it: one of its files is the input, the others are
-// right.
+// A run directory as reports, tables and audits read it: one of its files is the input, the others
+// are right.
 #include <array>
 #include <filesystem>
 
 #include "json_mutator.h"
 #include "small_experiment.h"
 #include "target.h"
+#include "winnow/audit/run_evidence.h"
 #include "winnow/base/files.h"
 #include "winnow/report/figures.h"
 #include "winnow/report/page.h"
@@ -125,7 +126,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   folder.put(file, input.rest());
   fuzz::only_errors([&] { report(in_sweep ? folder.sweep() : folder.run(), registry); });
-  if (file != kFindings && file != kPartition) {  // which only reports read
+  fuzz::only_errors([&] {
+    const RunEvidence evidence = read_run_evidence(folder.run());
+    evidence.csv();
+    evidence.json().dump();
+  });
+  if (file != kFindings && file != kPartition) {  // which tables do not read
     fuzz::only_errors([&] { table(folder.run()); });
     fuzz::only_errors([&] { read_run_experiment(folder.run(), registry); });
   }

@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 python3 - "$example/main.cpp" "$example/../../README.md" <<'P'
 import sys
 code, readme = (open(name).read() for name in sys.argv[1:])
-if code[code.index("// FedAvg in which"):] not in readme:
+if code[code.index("// FedAvg that gives"):] not in readme:
     sys.exit("README.md does not show the method of examples/own_method/main.cpp as it is there")
 P
 

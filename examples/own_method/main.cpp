@@ -5,7 +5,7 @@
 
 using namespace winnow;
 
-// FedAvg in which a model counts less the further it moved from the one that was sent out.
+// FedAvg that gives a model less weight the further it moved from the global model.
 class FedNear : public FedAvg {
  public:
   void declare(Params& params) override {

@@ -294,9 +294,22 @@ TEST(RunEvidence, IsATableOfWhatTheMethodFoundBesideTheTruth) {
   ASSERT_EQ(evidence.rows.size(), 5U);
   EXPECT_EQ(evidence.rows[3][2], "yes");
   EXPECT_EQ(evidence.rows[3][3], "0.2500");
+  EXPECT_EQ(evidence.shown()[3][3], "25.00%") << "people read percent";
+  EXPECT_EQ(evidence.shown()[3][0], "3");
+  EXPECT_THAT(evidence.json().dump(), HasSubstr("0.2500")) << "programs read fractions";
   EXPECT_EQ(evidence.rows[1][2], "");
   EXPECT_THAT(evidence.csv(), HasSubstr("client,samples,flagged,noise_level,lid"));
   EXPECT_FALSE(is_run_directory(run.parent_path()));
+}
+
+TEST(Audit, RefusesMoreClassesThanItCanCompare) {
+  Json tree = easy_tree("");
+  set_by_path(tree, "data.classes", 1001);
+  set_by_path(tree, "data.samples", 2002);
+  const Experiment experiment = parse_experiment(tree, builtin_registry());
+  const World world = make_world(experiment, builtin_registry());
+  EXPECT_EQ(error_text([&] { audit_of(experiment, world); }),
+            "audit: 1001 classes are more than 1000, the most whose pairs it can compare");
 }
 
 }  // namespace winnow::audit_test

@@ -142,7 +142,7 @@ TEST(Arithmetic, ResumeAndVerifyFollowTheRun) {
   const Workshop shop;
   shop.done({"run", "e.toml", "--out", "r", "--quiet", "--arithmetic", "baseline"});
   const Place place = shop.place({"WINNOW_ARITHMETIC=native"});
-  const std::string said = "r was computed with the arithmetic baseline: going on with it\n";
+  const std::string said = "r was computed with the baseline kernels; continuing with them\n";
 
   const Ended verified = winnow_program({"verify", "r"}, place);
   EXPECT_EQ(verified.code, 0);

@@ -19,6 +19,17 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+std::string printed(const std::string& command) {
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  std::string text;
+  char buffer[4096];
+  for (std::size_t size = 0; (size = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) {
+    text.append(buffer, size);
+  }
+  EXPECT_EQ(::pclose(pipe), 0) << command << ": " << text;
+  return text;
+}
+
 // A shell that has loaded the script.
 class Bash {
  public:
@@ -37,13 +48,7 @@ class Bash {
     write_file_whole(shop_ / "try", line);
     const std::string command =
         fmt::format("cd '{}' && bash --norc ./try 2>&1", (shop_ / ".").string());
-    std::FILE* pipe = ::popen(command.c_str(), "r");
-    std::string text;
-    char buffer[4096];
-    for (std::size_t size = 0; (size = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) {
-      text.append(buffer, size);
-    }
-    EXPECT_EQ(::pclose(pipe), 0) << text;
+    const std::string text = printed(command);
     Words found = split(text, '\n');
     std::erase(found, "");
     std::ranges::sort(found);
@@ -53,6 +58,14 @@ class Bash {
  private:
   Workshop shop_;
 };
+
+std::filesystem::path shop_copy(const Workshop& shop) {
+  return shop / "winnow";
+}
+
+std::string printed_by(const std::filesystem::path& program, const std::string& words) {
+  return printed(fmt::format("'{}' {}", program.string(), words));
+}
 
 TEST(Completion, OffersCommands) {
   const Bash bash;
@@ -103,6 +116,37 @@ TEST(Completion, OffersKeysAndWhatTheyCanBe) {
   EXPECT_THAT(bash.offered({"run", "--set", "model.name", "="}), Contains("lenet5"));
 }
 
+// The program that knows the commands of a real federation.
+std::filesystem::path net_program() {
+  return std::filesystem::path(WINNOW_PROGRAM).parent_path() / "winnow-net";
+}
+
+TEST(Completion, OffersCommandsWithinCommands) {
+  if (!std::filesystem::exists(net_program())) {
+    GTEST_SKIP() << "winnow-net is not there";
+  }
+  const Bash bash;
+  EXPECT_THAT(bash.offered({"pki", "re"}), ElementsAre("request", "revoke"));
+  EXPECT_THAT(bash.offered({"pki", "issue", ""}), ElementsAre("client", "server"));
+  EXPECT_THAT(bash.offered({"pki", "issue", "client", "ann", "--r"}), ElementsAre("--replace"));
+  EXPECT_THAT(bash.offered({"pki", "list", "--a"}), ElementsAre("--authority"));
+  EXPECT_THAT(bash.offered({"join", "--che"}), ElementsAre("--check"));
+  EXPECT_THAT(bash.offered({"join", "--device", "cu"}), ElementsAre("cuda"));
+  EXPECT_THAT(bash.offered({"chaos", "--l"}), ElementsAre("--list"));
+}
+
+// Installed by itself, the program lists what winnow-net would know and says where that is.
+TEST(Completion, DoesWithoutTheProgramOfFederations) {
+  const Workshop shop;
+  std::filesystem::copy_file(WINNOW_PROGRAM, shop_copy(shop));
+  const std::string manual = printed_by(shop_copy(shop), "manual");
+  EXPECT_THAT(manual, HasSubstr("\\fBwinnow\\fR \\fBserve\\fR"));
+  EXPECT_THAT(manual, HasSubstr("Its options are those of the program winnow\\-net"));
+  EXPECT_THAT(manual, Not(HasSubstr("metrics\\-port")));
+  EXPECT_THAT(printed_by(shop_copy(shop), "completion bash"), HasSubstr("'serve')"));
+  EXPECT_THAT(printed_by(shop_copy(shop), "--help-all"), HasSubstr("swarm"));
+}
+
 TEST(Completion, KnowsEveryCommandAndOptionOfTheHelp) {
   const Workshop shop;
   const std::string help = shop.done({"--help-all"}).out;
@@ -131,6 +175,22 @@ TEST(Completion, KnowsEveryCommandAndOptionOfTheHelp) {
     EXPECT_THAT(scripts[2], HasSubstr(" -l " + found.str().substr(2)));
   }
   EXPECT_GT(options, 50);
+  if (std::filesystem::exists(net_program())) {
+    for (const char* of_a_federation :
+         {"--metrics-port", "--agree", "--certificates", "--keep", "--replace", "--days"}) {
+      EXPECT_THAT(help, HasSubstr(of_a_federation));
+    }
+    EXPECT_THAT(manual, HasSubstr(".SS \\fBwinnow\\fR \\fBpki issue server\\fR"));
+    EXPECT_THAT(manual, Not(HasSubstr("Its options are those of")));
+  }
+}
+
+// Every command's own example is there, and the program's words about itself are there once.
+TEST(Manual, RepeatsNoFooter) {
+  const std::string manual = Workshop().done({"manual"}).out;
+  EXPECT_THAT(manual, Not(HasSubstr("Start here:")));
+  EXPECT_THAT(manual, Not(HasSubstr("Exit codes:")));
+  EXPECT_THAT(manual, HasSubstr("real federation"));
 }
 
 TEST(Manual, HasTheExitCodesOfTheDesign) {

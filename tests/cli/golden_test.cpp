@@ -23,6 +23,13 @@ class Golden : public ::testing::TestWithParam<std::string> {
              fs::copy_options::recursive);
   }
 
+  // "stopped", and "stopped-5" of a checkpoint version that the directory's number does not tell.
+  Words stopped() const {
+    Words names = names_in(shop_ / "golden");
+    std::erase_if(names, [](const std::string& name) { return !name.starts_with("stopped"); });
+    return names;
+  }
+
   Json summary(const std::string& run) const {
     return Json::parse(read_file(shop_ / ("golden/" + run + "/summary.json")));
   }
@@ -110,20 +117,31 @@ TEST_P(Golden, TheExperimentOfARunCanBeInspected) {
 
 // A checkpoint of an older version is refused, as it must be: a run goes on in the same bits.
 TEST_P(Golden, AStoppedRunGoesOnOrIsRefusedByName) {
-  const std::string before = read_file(shop_ / "golden/stopped/events.jsonl");
-  const Ended ended = shop_.call({"resume", "golden/stopped", "--device", "cpu", "--json"});
-  if (ended.code != 0 && GetParam() != "format-" + std::to_string(kRunFormat)) {
-    EXPECT_EQ(ended.code, 5);
-    EXPECT_THAT(ended.err, HasSubstr("round-000000007.safetensors was made by an older Winnow"));
-    EXPECT_EQ(read_file(shop_ / "golden/stopped/events.jsonl"), before);
-    return;
+  for (const std::string& name : stopped()) {
+    const fs::path run = shop_ / ("golden/" + name);
+    const std::string before = read_file(run / "events.jsonl");
+    const Ended ended = shop_.call({"resume", "golden/" + name, "--device", "cpu", "--json"});
+    if (ended.code != 0 && GetParam() != "format-" + std::to_string(kRunFormat)) {
+      EXPECT_EQ(ended.code, 5);
+      EXPECT_THAT(ended.err, HasSubstr("round-000000007.safetensors was made by an older Winnow"));
+      EXPECT_EQ(read_file(run / "events.jsonl"), before);
+      continue;
+    }
+    ASSERT_EQ(ended.code, 0) << name << ": " << ended.err;
+    const Json result = ended.json();
+    EXPECT_EQ(result.at("rounds"), 46) << name;
+    EXPECT_THAT(read_file(run / "events.jsonl"), StartsWith(before)) << name;
+    EXPECT_EQ(result.at("ledger_hash"),
+              Json::parse(read_file(run / "partition.json")).at("ledger_hash"))
+        << name;
   }
-  ASSERT_EQ(ended.code, 0) << ended.err;
-  const Json result = ended.json();
-  EXPECT_EQ(result.at("rounds"), 46);
-  EXPECT_THAT(read_file(shop_ / "golden/stopped/events.jsonl"), StartsWith(before));
-  EXPECT_EQ(result.at("ledger_hash"),
-            Json::parse(read_file(shop_ / "golden/stopped/partition.json")).at("ledger_hash"));
+}
+
+TEST(GoldenFormats, TheCheckpointInSegmentsIsAmongThem) {
+  const fs::path stopped =
+      fs::path(WINNOW_SOURCE_DIR) / "tests/golden/format-2/stopped-5/checkpoint";
+  EXPECT_EQ(names_in(stopped), (Words{"clients-0-000001.segment", "round-000000007.safetensors"}));
+  EXPECT_THAT(read_file(stopped / "round-000000007.safetensors"), HasSubstr("\\\"version\\\":5"));
 }
 
 TEST_P(Golden, AFinishedRunIsLeftAsItIs) {

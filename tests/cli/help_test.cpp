@@ -57,6 +57,7 @@ TEST(Help, TheProgramNamesItsCommandsItsExitCodesAndWhereToStart) {
   for (const std::string& command : kCommands) {
     EXPECT_THAT(help.out, HasSubstr("  " + command + " ")) << command;
   }
+  EXPECT_THAT(help.out, HasSubstr("1 a row of chaos failed or was skipped"));
   EXPECT_THAT(help.out, HasSubstr("2 usage"));
   EXPECT_THAT(help.out, HasSubstr("130 interrupted"));
   const auto start = named_experiments(help.out);
@@ -81,6 +82,13 @@ TEST(Help, FitsATerminalAndSaysNothingOfTheParsersTypes) {
               HasSubstr("\n  --lanes N                   number of clients to train in parallel"));
   EXPECT_THAT(run, HasSubstr("\n  --device NAME               cpu, cuda, cuda:N or auto (default: "
                              "auto)\n"));
+}
+
+TEST(Help, ValuesHaveTheSameNamesInAllCommands) {
+  const std::string audit = Workshop().call({"audit", "--help"}).out;
+  EXPECT_THAT(audit, HasSubstr("-o, --out DIR"));
+  EXPECT_THAT(audit, HasSubstr("--method NAME"));
+  EXPECT_THAT(audit, Not(HasSubstr("TEXT")));
 }
 
 TEST(Help, TheVersionNamesLibTorchAndWhatIsLeftOut) {

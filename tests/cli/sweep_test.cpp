@@ -246,10 +246,10 @@ TEST(SweepCommand, DryRunSaysWhatTheSweepWouldDoWithEachRun) {
   const Ended refused = shop.call(changed);
   EXPECT_EQ(refused.code, 5) << "as the real one";
   EXPECT_EQ(lines(refused.out), 5U);
-  EXPECT_THAT(refused.out, HasSubstr("was made from another experiment"));
+  EXPECT_THAT(refused.out, HasSubstr("was made from a different experiment"));
   EXPECT_THAT(refused.out, Not(HasSubstr("finished")));
   EXPECT_THAT(refused.err,
-              HasSubstr("winnow: runs/small/fedavg_s1 was made from another experiment"));
+              HasSubstr("winnow: runs/small/fedavg_s1 was made from a different experiment"));
 }
 
 TEST(SweepCommand, OnlyPicksRunsByName) {
@@ -362,7 +362,7 @@ TEST(SweepCommand, ADirectoryOfOtherRunsIsRefused) {
   shop.done({"sweep", "e.toml", "--out", "s", "--quiet"});
   const Ended changed = shop.call({"sweep", "e.toml", "--out", "s", "--set", "rounds=5"});
   EXPECT_EQ(changed.code, 5);
-  EXPECT_THAT(changed.err, HasSubstr("s/fedavg_s1 was made from another experiment\n  choose "
+  EXPECT_THAT(changed.err, HasSubstr("s/fedavg_s1 was made from a different experiment\n  choose "
                                      "another --out, or replace it with --force\n"));
   const Ended single = shop.call({"sweep", "e.toml", "--out", "s/fedavg_s1"});
   EXPECT_EQ(single.code, 5);

@@ -45,7 +45,7 @@ TEST(NoiseAlias, AsymmetricIsATransitionMatrix) {
 TEST(NoiseAlias, SaysWhatItNeeds) {
   EXPECT_EQ(
       refused(R"({"name": "symmetric"})"),
-      "noise.0: symmetric needs a rate | rate = 0.4 makes 40% of every client's labels wrong");
+      "noise.0: symmetric needs a rate | rate = 0.4 makes 40 % of every client's labels wrong");
   EXPECT_THAT(refused(R"({"name": "pairflip", "rate": 1.5})"),
               HasSubstr("noise.0.rate = 1.5: expected a number from 0 to 1"));
   EXPECT_THAT(refused(R"({"name": "symmetric", "rate": 0.4, "low": 0.1})"),

@@ -8,6 +8,7 @@
 
 #include "run/small_run.h"
 #include "testing/script_files.h"
+#include "winnow/audit/run_evidence.h"
 #include "winnow/base/arithmetic.h"
 #include "winnow/judge/judge.h"
 #include "winnow/run/directory_lock.h"
@@ -144,6 +145,40 @@ TEST(HostileRun, AReportOfDeepJsonNamesTheFile) {
   const fs::path events = folder / "run/events.jsonl";
   write_file_whole(events, R"({"event":"started","rounds":)" + deep_list() + "\n");
   EXPECT_EQ(error_text([&] { report(folder / "run"); }), events.string() + ":1: not an event");
+}
+
+TEST(HostileRun, AnAuditOfDeepJsonNamesTheFile) {
+  const TestFolder folder;
+  start(small(), folder / "run");
+  const auto expect_damaged = [&](const char* name, const std::string& content) {
+    const fs::path file = folder / "run" / name;
+    const std::string kept = read_file(file);
+    write_file_whole(file, content);
+    EXPECT_THAT(error_text([&] { read_run_evidence(folder / "run"); }),
+                StartsWith(file.string() + " is damaged: it is nested deeper than 64 levels"))
+        << content.substr(0, 40);
+    write_file_whole(file, kept);
+  };
+  expect_damaged("summary.json", R"({"method":)" + deep_list());
+  for (const char* key : {"flagged", "scores", "noise_levels"}) {
+    expect_damaged("findings.json", fmt::format(R"({{"{}":)", key) + deep_list());
+  }
+  for (const char* key : {"clients", "truth_unknown"}) {
+    expect_damaged("partition.json", fmt::format(R"({{"{}":)", key) + deep_list());
+  }
+  expect_damaged("partition.json", R"({"clients":[{"client":0,"samples":)" + deep_list());
+  write_file_whole(folder / "run/findings.json", "[]");
+  EXPECT_EQ(error_text([&] { read_run_evidence(folder / "run"); }),
+            (folder / "run/findings.json").string() + ": not a JSON object");
+}
+
+TEST(HostileRun, AnAuditLeavesOutValuesOfTheWrongType) {
+  const TestFolder folder;
+  start(small(), folder / "run");
+  Json summary = Json::parse(read_file(folder / "run/summary.json"));
+  summary["method"] = {1, 2};
+  write_file_whole(folder / "run/summary.json", summary.dump());
+  EXPECT_EQ(read_run_evidence(folder / "run").method, "");
 }
 
 TEST(HostileRun, ValuesOfTheWrongTypeAreNamedOrLeftOut) {

@@ -228,6 +228,33 @@ TEST(Session, ACheckpointIsNotChangedByWhatIsPlayedAfterwards) {
   EXPECT_EQ(hashes(again.history()), hashes(session.history()));
 }
 
+// Takes long on the server and asks no client.
+class Pondering final : public FedAvg {
+ public:
+  explicit Pondering(std::atomic<bool>& stop) : stop_(stop) {}
+
+  void play(std::int64_t /*round*/, Server& server) override {
+    server.pause();
+    stop_ = true;
+    server.pause();
+    FAIL() << "the run was asked to stop";
+  }
+
+ private:
+  std::atomic<bool>& stop_;
+};
+
+TEST(Session, AServerThatComputesForLongCanBeStopped) {
+  std::atomic<bool> stop{false};
+  Registry registry = builtin_registry();
+  registry.methods.add({"pondering", "test", "takes long on the server",
+                        [&] { return std::make_unique<Pondering>(stop); }});
+  const Experiment experiment = parse_experiment(small_tree({"method.name=pondering"}), registry);
+  Session session(experiment, registry, on_cpu(), &stop);
+  EXPECT_THROW(session.play(), Interrupted);
+  EXPECT_EQ(session.rounds_done(), 0);
+}
+
 TEST(Session, AnInterruptedRoundLeavesNoTrace) {
   const Experiment experiment = small(remembering());
   const std::vector<std::string> expected = undisturbed_hashes(experiment);

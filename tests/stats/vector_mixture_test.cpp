@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <stdexcept>
 
 #include "winnow/base/error.h"
 #include "winnow/base/random.h"
@@ -87,6 +88,23 @@ TEST(VectorMixture, OfEqualRowsIsOneComponent) {
   EXPECT_THAT(mixture.labels, Each(0));
   EXPECT_TRUE(gmm2_vectors({}, 1).labels.empty());
   EXPECT_THAT(gmm2_vectors({{3, 4}}, 1).labels, ElementsAre(0));
+}
+
+TEST(VectorMixture, CanBeStoppedInTheMidstOfACovariance) {
+  const Rows rows = clouds(6, 6);
+  int pauses = 0;
+  gmm2_vectors(rows, 1, {}, [&] { ++pauses; });
+  EXPECT_GT(pauses, 2 * 10) << "both factorisations pause in every column";
+  for (const int last : {1, 5, pauses}) {
+    int passed = 0;
+    const auto stop = [&] {
+      if (++passed == last) {
+        throw std::runtime_error("stopped");
+      }
+    };
+    EXPECT_THROW(gmm2_vectors(rows, 1, {}, stop), std::runtime_error);
+    EXPECT_EQ(passed, last);
+  }
 }
 
 TEST(VectorMixture, RefusesWhatIsNotFinite) {

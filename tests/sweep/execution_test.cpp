@@ -139,10 +139,10 @@ TEST(SweepExecution, ARunOfAnotherExperimentIsRefusedOrReplaced) {
   const fs::path home = grid.directory() / sweep.runs[0].id;
   start_run(other, registry, on_cpu(), home, nullptr, silence);
   const std::vector<PlannedRun> plan = plan_sweep(sweep, grid.directory(), {}, registry);
-  EXPECT_EQ(plan_text(plan[0], false), "was made from another experiment");
+  EXPECT_EQ(plan_text(plan[0], false), "was made from a different experiment");
   EXPECT_EQ(error_text([&] { refuse_foreign(plan, grid.directory()); }),
             home.string() +
-                " was made from another experiment | choose another --out, or replace it with "
+                " was made from a different experiment | choose another --out, or replace it with "
                 "--force");
   SweepExecution execution(plan, grid.directory(), {.runtime = on_cpu()}, watcher);
   execution.execute_here(registry, stop);

@@ -9,6 +9,7 @@
 
 #include "winnow/base/random.h"
 #include "winnow/base/text.h"
+#include "winnow/method/local_training.h"
 #include "winnow/noise/image/distortion.h"
 #include "winnow/stats/correlation.h"
 
@@ -333,6 +334,12 @@ void add_audit_defaults(Json& tree) {
 Audit audit_world(const Experiment& experiment, const World& world, const AuditOptions& options,
                   const Registry& registry, const Runtime& runtime, const std::atomic<bool>* stop,
                   const JudgeProgress& progress) {
+  if (world.data.classes > kMostPairedClasses) {
+    throw Error(
+        ErrorKind::data,
+        fmt::format("audit: {} classes are more than {}, the most whose pairs it can compare",
+                    world.data.classes, kMostPairedClasses));
+  }
   Audit audit;
   audit.held = samples_of(world.clients);
   at::Tensor images = world.data.train.images;

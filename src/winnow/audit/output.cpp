@@ -67,8 +67,8 @@ Json quality_json(const FoundQuality& quality) {
   return {{"wrong", quality.wrong},
           {"flagged", quality.flagged},
           {"found", quality.found},
-          {"precision", or_null(quality.precision)},
-          {"recall", or_null(quality.recall)},
+          {"flag_precision", or_null(quality.precision)},
+          {"flag_recall", or_null(quality.recall)},
           {"roc_area", or_null(quality.roc_area)}};
 }
 
@@ -98,7 +98,7 @@ Json quality_json(const AuditQuality& quality) {
   }
   share("planted_label_recall", quality.planted_label_recall);
   share("planted_image_recall", quality.planted_image_recall);
-  share("implied_precision", quality.implied_precision);
+  share("implied_flag_precision", quality.implied_precision);
   return json;
 }
 
@@ -296,7 +296,7 @@ Json audit_json(const Audit& audit, const World& world, const Experiment& experi
   for (const std::string& name : condition_names()) {
     conditions[name] = condition_value(audit, name);
   }
-  return {{"format", 1},
+  return {{"format", 2},
           {"data", world.data.name},
           {"method", experiment.method},
           {"seed", experiment.seed},

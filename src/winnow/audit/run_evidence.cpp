@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <map>
+#include <system_error>
 
 #include "winnow/base/csv.h"
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
+#include "winnow/base/json.h"
 #include "winnow/base/text.h"
 #include "winnow/run/format.h"
 #include "winnow/run/runner.h"
@@ -14,10 +19,12 @@
 namespace winnow {
 namespace {
 
+constexpr std::array kShares{"noise_level", "wrong_share", "distorted_share"};
+
 constexpr std::uintmax_t kLargestEvidence = std::uintmax_t{256} << 20;
 
 Json read_json_of_run(const std::filesystem::path& file) {
-  Json json = Json::parse(read_file(file, kLargestEvidence), nullptr, /*allow_exceptions=*/false);
+  Json json = parse_json(read_file(file, kLargestEvidence), file.string());
   if (!json.is_object()) {
     throw Error(ErrorKind::run, fmt::format("{}: not a JSON object", file.string()));
   }
@@ -74,6 +81,24 @@ bool is_run_directory(const std::filesystem::path& folder) {
          std::filesystem::exists(folder / "events.jsonl");
 }
 
+std::vector<std::vector<std::string>> RunEvidence::shown() const {
+  std::vector<std::vector<std::string>> texts = rows;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (std::ranges::count(kShares, columns[i]) == 0) {
+      continue;
+    }
+    for (std::vector<std::string>& row : texts) {
+      double share = 0.0;
+      const std::string& text = row[i];
+      const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), share);
+      if (failed == std::errc() && rest == text.data() + text.size()) {
+        row[i] = percent_text(share);
+      }
+    }
+  }
+  return texts;
+}
+
 std::string RunEvidence::csv() const {
   std::string text = join(columns, ",") + "\n";
   for (const std::vector<std::string>& row : rows) {
@@ -108,7 +133,9 @@ RunEvidence read_run_evidence(const std::filesystem::path& directory) {
   const Json findings = read_json_of_run(directory / "findings.json");
   const Json partition = read_json_of_run(directory / "partition.json");
   RunEvidence evidence;
-  evidence.method = summary.value("method", "");
+  if (const auto method = summary.find("method"); method != summary.end() && method->is_string()) {
+    evidence.method = method->get<std::string>();
+  }
   std::vector<std::pair<std::string, ClientTexts>> columns;
   if (const auto flagged = findings.find("flagged");
       flagged != findings.end() && flagged->is_array()) {

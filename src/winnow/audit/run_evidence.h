@@ -16,6 +16,8 @@ struct RunEvidence {
   std::vector<std::vector<std::string>> rows;  // texts; empty where nothing is known
   std::vector<std::string> notes;              // ROC areas and correlations of the scores
 
+  // The rows as people read them: shares in percent.
+  std::vector<std::vector<std::string>> shown() const;
   std::string csv() const;
   Json json() const;
 };

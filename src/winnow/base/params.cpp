@@ -91,7 +91,7 @@ std::string Param::range_text() const {
   const bool has_low = !std::isinf(low_);
   const bool has_high = !std::isinf(high_);
   if (has_low && has_high && low_open_) {
-    return fmt::format("more than {} and at most {}", number_text(low_), number_text(high_));
+    return fmt::format("greater than {} and at most {}", number_text(low_), number_text(high_));
   }
   if (has_low && has_high) {
     return fmt::format("{} to {}", number_text(low_), number_text(high_));

@@ -97,7 +97,7 @@ void follow_arithmetic(const std::filesystem::path& directory, const Program& pr
                   "leave --arithmetic out, or start a new run with 'winnow run'");
     }
     const Arithmetic wanted = recorded_arithmetic(directory, recorded->arithmetic);
-    tell(fmt::format("{} was computed with the arithmetic {}: going on with it\n",
+    tell(fmt::format("{} was computed with the {} kernels; continuing with them\n",
                      directory.string(), recorded->arithmetic));
     adopt_arithmetic(wanted, program.argv);
   }

@@ -91,7 +91,7 @@ std::string quality_line(const std::string& what, const FoundQuality& quality) {
   const auto share = [](const std::optional<double>& value) {
     return value ? percent_text(*value) : std::string("-");
   };
-  return fmt::format("  {}: {} of {} found, precision {}, recall {}, ROC area {}\n", what,
+  return fmt::format("  {}: {} of {} found, flag precision {}, flag recall {}, ROC area {}\n", what,
                      quality.found, quality.wrong, share(quality.precision), share(quality.recall),
                      quality.roc_area ? fmt::format("{:.3f}", *quality.roc_area) : "-");
 }
@@ -118,9 +118,9 @@ void print_quality(const AuditQuality& quality) {
   if (quality.planted_label_recall) {
     fmt::print("  of {} wrong labels planted in a copy: {} found{}\n", quality.planted_labels,
                percent_text(*quality.planted_label_recall),
-               quality.implied_precision
-                   ? fmt::format(", implied precision {}", percent_text(*quality.implied_precision))
-                   : "");
+               quality.implied_precision ? fmt::format(", implied flag precision {}",
+                                                       percent_text(*quality.implied_precision))
+                                         : "");
   }
   if (quality.planted_image_recall) {
     fmt::print("  of {} distorted images planted in a copy: {} found\n", quality.planted_images,
@@ -194,7 +194,8 @@ void tabulate_run(const AuditFlags& flags) {
     return;
   }
   std::vector<std::vector<std::string>> rows{evidence.columns};
-  rows.insert(rows.end(), evidence.rows.begin(), evidence.rows.end());
+  const std::vector<std::vector<std::string>> shown = evidence.shown();
+  rows.insert(rows.end(), shown.begin(), shown.end());
   fmt::print("{}", columns(rows, 400));
   for (const std::string& note : evidence.notes) {
     fmt::print("{}\n", note);
@@ -271,7 +272,9 @@ void add_audit_command(CLI::App& app, Program& program) {
                    "a CSV list with the columns path, label and client, or an .npz file); or a "
                    "finished run, which prints the evidence its method found")
       ->required();
-  command->add_option("-o,--out", flags->out, "folder for the results")->capture_default_str();
+  command->add_option("-o,--out", flags->out, "folder for the results")
+      ->type_name("DIR")
+      ->capture_default_str();
   command
       ->add_option(
           "--folds", flags->options.judge.folds,
@@ -283,8 +286,8 @@ void add_audit_command(CLI::App& app, Program& program) {
                    "number of repetitions with different folds, whose results are averaged")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  command->add_option("--method", flags->method,
-                      "method to train with (default: the experiment's)");
+  command->add_option("--method", flags->method, "method to train with (default: the experiment's)")
+      ->type_name("NAME");
   command->add_option("--rounds", flags->rounds, "rounds of training for each fold")
       ->check(CLI::Range(1, 1'000'000));
   CLI::Option* plant = command->add_option(

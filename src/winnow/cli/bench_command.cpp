@@ -203,7 +203,7 @@ std::string megabytes(double value) {
 void print_table(const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> cells{{"job", "steps/s", "peer steps/s", "ratio",
                                                "samples/s", "of peak", "memory", "on GPU", "images",
-                                               "peer memory", "beside", "checkpoint"}};
+                                               "peer memory", "overhead", "checkpoint"}};
   for (const Row& row : rows) {
     const auto of_peer = [&](const char* key, const char* format) {
       return row.peer.report.is_null()
@@ -216,7 +216,7 @@ void print_table(const std::vector<Row>& rows) {
          of_peer("steps_per_second", "{:.1f}"),
          ratio.is_null() ? "-" : fmt::format("{:.2f}", ratio.get<double>()),
          fmt::format("{:.0f}", row.ours.samples_per_second()),
-         fmt::format("{:.1f}%", 100.0 * row.ours.peak_share), megabytes(row.ours.peak_memory_mb),
+         fmt::format("{:.1f} %", 100.0 * row.ours.peak_share), megabytes(row.ours.peak_memory_mb),
          row.ours.device_memory_mb > 0.0 ? megabytes(row.ours.device_memory_mb) : "-",
          megabytes(row.ours.images_mb), of_peer("peak_memory_mb", "{:.0f} MB"),
          fmt::format("{:.2f} ms", row.ours.overhead_ms),
@@ -273,7 +273,7 @@ void bench(BenchFlags& flags, Program& program) {
 void add_bench_command(CLI::App& app, Program& program) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command =
-      app.add_subcommand("bench", "measure the speed of training beside a plain PyTorch loop");
+      app.add_subcommand("bench", "compare training speed with a plain PyTorch loop");
   command->add_option("--job", flags->jobs, "job to measure; may be given more than once")
       ->type_name("NAME")
       ->allow_extra_args(false)
@@ -281,7 +281,7 @@ void add_bench_command(CLI::App& app, Program& program) {
   command->add_flag("--list", flags->list, "list the jobs and measure nothing");
   command
       ->add_option("--seconds", flags->seconds,
-                   "measure whole rounds for this long, after one to warm up")
+                   "measure whole rounds for this many seconds, after one warm-up round")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   command->add_option("--peer", flags->peer, "script with the PyTorch loop to compare with")
@@ -302,8 +302,8 @@ void add_bench_command(CLI::App& app, Program& program) {
       "ratio: steps per second over the peer's. of peak: useful arithmetic over that of plain\n"
       "matrix products measured in the same run. on GPU: the most memory that LibTorch held "
       "there.\n"
-      "images: of the memory. beside: what a round takes beside its clients, the median.\n"
-      "checkpoint: the time of one after a round.\n"
+      "images: share of memory that holds images. overhead: median time of a round outside client\n"
+      "training. checkpoint: time to write one.\n"
       "Example:  winnow bench --job lenet5-b10 --job pfl --seconds 10");
   command->callback([flags, &program] { bench(*flags, program); });
 }

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 #include "winnow/base/build_info.h"
@@ -112,14 +113,14 @@ void RuntimeFlags::add_to(CLI::App& command) {
       ->check(CLI::Range(1, 1024));
   command
       .add_option("--precision", runtime.precision,
-                  "arithmetic on a GPU: fp32, tf32, bf16 or auto (tf32)")
+                  "number format on a GPU: fp32, tf32, bf16 or auto (tf32)")
       ->type_name("NAME");
   command.add_option("--device", runtime.device, "cpu, cuda, cuda:N or auto")
       ->type_name("NAME")
       ->capture_default_str();
   command
       .add_option("--client-memory", runtime.client_memory_mb,
-                  "what clients remember may take in memory; the rest lies in a temporary folder")
+                  "memory limit for what clients remember; the rest goes to a temporary folder")
       ->type_name("MB")
       ->check(CLI::Range(0, 1 << 30))
       ->capture_default_str();
@@ -183,11 +184,6 @@ int run_program(int argc, const char* const* argv, const Registry& registry, con
   app.set_version_flag("--version", version_text, "print the version and exit");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "print the help of all commands and exit");
-  app.footer(
-      "Start here:  winnow run experiments/synthetic.toml\n"
-      "Exit codes:  0 done · 2 usage · 3 experiment · 4 data · 5 run · 6 peer\n"
-      "             7 verify found a difference · 8 a run of a sweep failed\n"
-      "             9 a condition of audit --fail-on holds · 70 internal · 130 interrupted");
   Program program{registry, engines, argv};
   add_run_command(app, program);
   add_resume_command(app, program);
@@ -212,10 +208,20 @@ int run_program(int argc, const char* const* argv, const Registry& registry, con
   add_far_commands(app);
   add_engine_option(app, program);
   add_arithmetic_option(app, program);
+  // Last: every command would inherit it.
+  app.footer(
+      "Start here:  winnow run experiments/synthetic.toml\n"
+      "Exit codes:  0 done · 1 a row of chaos failed or was skipped · 2 usage · 3 experiment · 4 "
+      "data\n"
+      "             5 run · 6 peer · 7 verify found a difference · 8 a run of a sweep failed\n"
+      "             9 a condition of audit --fail-on holds · 70 internal · 130 interrupted");
   try {
     check_command(app, argc, argv);
     if (argc > 1 && is_far(argv[1], commands)) {
       become_net_program(program);
+    }
+    if (argc > 1 && std::string_view(argv[1]) == "--help-all") {
+      let_net_program_tell(app, program);
     }
     app.parse(argc, const_cast<char**>(argv));
     check_output();

@@ -98,9 +98,15 @@ void add_offer(const std::string& command, const Registry& registry, OptionText&
     files("");
   } else if (command == "report" && name == "--out") {
     files(".html");
+  } else if (command == "pki check" && name == "FILE") {
+    files(".pem");
   } else if (name == "FILE") {
     files(".toml");
-  } else if (name == "DIR" || name == "--out" || name == "--svg") {
+  } else if (name == "REQUEST") {
+    files(".csr");
+  } else if (option.value == "FILE" || option.value == "PATH") {
+    files("");
+  } else if (option.value == "DIR" || name == "DIR" || name == "--out" || name == "--svg") {
     option.offer = Offer::folders;
   } else if (command == "describe" && name == "NAME") {
     words(describable_names(registry));
@@ -132,25 +138,33 @@ OptionText text_of(const CLI::Option& option) {
   return text;
 }
 
+void add_texts(const CLI::App& command, const std::string& name, const Registry& registry,
+               std::vector<CommandText>& texts) {
+  CommandText text{name, command.get_description(), command.get_footer(), {}};
+  for (const CLI::Option* option : command.get_options()) {
+    text.options.push_back(text_of(*option));
+    if (text.options.back().offer == Offer::nothing) {
+      add_offer(text.name, registry, text.options.back());
+    }
+  }
+  const std::vector<const CLI::App*> all =
+      command.get_subcommands([](const CLI::App*) { return true; });
+  if (!name.empty()) {
+    for (const CLI::App* own : all) {
+      text.commands.push_back(own->get_name());
+    }
+  }
+  texts.push_back(std::move(text));
+  for (const CLI::App* own : all) {
+    add_texts(*own, name.empty() ? own->get_name() : name + " " + own->get_name(), registry, texts);
+  }
+}
+
 }  // namespace
 
 std::vector<CommandText> command_texts(const CLI::App& app, const Registry& registry) {
-  std::vector<const CLI::App*> all = app.get_subcommands([](const CLI::App*) { return true; });
-  all.insert(all.begin(), &app);
   std::vector<CommandText> texts;
-  for (const CLI::App* command : all) {
-    CommandText text{command == &app ? "" : command->get_name(),
-                     command->get_description(),
-                     command->get_footer(),
-                     {}};
-    for (const CLI::Option* option : command->get_options()) {
-      text.options.push_back(text_of(*option));
-      if (text.options.back().offer == Offer::nothing) {
-        add_offer(text.name, registry, text.options.back());
-      }
-    }
-    texts.push_back(std::move(text));
-  }
+  add_texts(app, "", registry, texts);
   return texts;
 }
 

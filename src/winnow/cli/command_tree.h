@@ -26,13 +26,14 @@ struct OptionText {
 };
 
 struct CommandText {
-  std::string name;  // empty: the program itself
+  std::string name;  // empty: the program itself; "pki init" of a command within one
   std::string help;
   std::string footer;
   std::vector<OptionText> options;
+  std::vector<std::string> commands = {};  // of a command that has commands: their last words
 };
 
-// The program, then its commands in their order.
+// The program, then its commands in their order, each followed by its own.
 std::vector<CommandText> command_texts(const CLI::App& app, const Registry& registry);
 
 // The keys that `--set` takes, with the values that can be listed.

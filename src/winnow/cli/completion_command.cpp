@@ -2,9 +2,12 @@
 // in the script: asking the program would start LibTorch for every press of the tab key.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "winnow/base/text.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/command_tree.h"
+#include "winnow/cli/far_commands.h"
 
 namespace winnow {
 namespace {
@@ -30,11 +33,17 @@ std::vector<std::string> keys_of(const Keys& keys) {
 std::vector<std::string> command_names(const Texts& texts) {
   std::vector<std::string> names;
   for (const CommandText& text : texts) {
-    if (!text.name.empty()) {
+    if (!text.name.empty() && text.name.find(' ') == std::string::npos) {
       names.push_back(text.name);
     }
   }
   return names;
+}
+
+// A command within another one, by its whole name.
+const CommandText& command_within(const Texts& texts, const CommandText& outer,
+                                  const std::string& name) {
+  return *std::ranges::find(texts, outer.name + " " + name, &CommandText::name);
 }
 
 // ---- bash
@@ -72,14 +81,18 @@ std::string bash_command(const CommandText& text) {
           fmt::format("        {}) {}; return ;;\n", join(option.names, " | "), bash_offer(option));
     }
   }
+  if (text.name.empty()) {
+    rest = "_winnow_words \"$commands\"";
+  } else if (!text.commands.empty()) {
+    rest = fmt::format("_winnow_words '{}'", join(text.commands, " "));
+  }
   return fmt::format(
-      "    {})\n"
+      "    '{}')\n"
       "      case $prev in\n"
       "{}"
       "      esac\n"
       "      if [[ $cur == -* ]]; then _winnow_words '{}'; else {}; fi ;;\n",
-      text.name.empty() ? "''" : text.name, values, join(names, " "),
-      text.name.empty() ? "_winnow_words \"$commands\"" : rest);
+      text.name, values, join(names, " "), rest);
 }
 
 std::string bash_script(const Texts& texts, const Keys& keys) {
@@ -90,8 +103,12 @@ std::string bash_script(const Texts& texts, const Keys& keys) {
     }
   }
   std::string commands;
+  std::vector<std::string> outer;
   for (const CommandText& text : texts) {
     commands += bash_command(text);
+    if (!text.commands.empty()) {
+      outer.push_back(fmt::format("'{}'", text.name));
+    }
   }
   std::string script =
       R"(# Completion of winnow's command line in bash; written by: winnow completion bash
@@ -132,8 +149,12 @@ _winnow() {
     if [[ $word == --arithmetic ]]; then
       ((++i))
     elif [[ $word != -* ]]; then
-      command=$word
-      break
+      command+=${command:+ }$word
+      # These have commands of their own.
+      case $command in
+        @OUTER@) ;;
+        *) break ;;
+      esac
     fi
   done
   # To bash an equals sign is a word of its own: --set KEY = VALUE, --out = DIR.
@@ -159,6 +180,7 @@ complete -F _winnow winnow
   script = replaced(script, "@KEYS@", join(keys_of(keys), " "));
   script = replaced(script, "@VALUES@", values);
   script = replaced(script, "@NAMES@", join(command_names(texts), " "));
+  script = replaced(script, "@OUTER@", outer.empty() ? "''" : join(outer, " | "));
   return replaced(script, "@COMMANDS@", commands);
 }
 
@@ -206,21 +228,38 @@ std::string zsh_argument(const OptionText& option) {
                      join(option.names, ","), text);
 }
 
+std::string zsh_arguments(const CommandText& text) {
+  std::string arguments;
+  for (const OptionText& option : text.options) {
+    arguments += fmt::format(" \\\n        {}", zsh_argument(option));
+  }
+  return arguments;
+}
+
+// What completes the words of a command, with its own commands if it has some.
+std::string zsh_command(const Texts& texts, const CommandText& text) {
+  if (text.commands.empty()) {
+    return fmt::format("      _arguments{} ;;\n", zsh_arguments(text));
+  }
+  const std::string state = replaced(text.name, " ", "_");
+  std::string within;
+  for (const std::string& name : text.commands) {
+    within +=
+        fmt::format("      {})\n{}", name, zsh_command(texts, command_within(texts, text, name)));
+  }
+  return fmt::format(
+      "      _arguments -C{} \\\n        '1:command:({})' '*:: :->{}'\n"
+      "      if [[ $state == {} ]]; then\n      case $words[1] in\n{}      esac\n      fi ;;\n",
+      zsh_arguments(text), join(text.commands, " "), state, state, within);
+}
+
 std::string zsh_script(const Texts& texts, const Keys& keys) {
   std::string described;
   std::string cases;
-  std::string options;
-  for (const CommandText& text : texts) {
-    std::string arguments;
-    for (const OptionText& option : text.options) {
-      arguments += fmt::format(" \\\n        {}", zsh_argument(option));
-    }
-    if (text.name.empty()) {
-      options = arguments;
-    } else {
-      described += fmt::format("    '{}:{}'\n", text.name, zsh_text(text.help));
-      cases += fmt::format("      {})\n      _arguments{} ;;\n", text.name, arguments);
-    }
+  for (const std::string& name : command_names(texts)) {
+    const CommandText& text = *std::ranges::find(texts, name, &CommandText::name);
+    described += fmt::format("    '{}:{}'\n", name, zsh_text(text.help));
+    cases += fmt::format("      {})\n{}", name, zsh_command(texts, text));
   }
   std::string values;
   for (const KeyText& key : keys) {
@@ -262,7 +301,7 @@ fi
   script = replaced(script, "@KEYS@", join(keys_of(keys), " "));
   script = replaced(script, "@VALUES@", values);
   script = replaced(script, "@DESCRIBED@", described);
-  script = replaced(script, "@OPTIONS@", options);
+  script = replaced(script, "@OPTIONS@", zsh_arguments(texts.front()));
   return replaced(script, "@CASES@", cases);
 }
 
@@ -303,6 +342,29 @@ std::string fish_option(const std::string& condition, const OptionText& option) 
   return fmt::format("{} -d {}\n", line, fish_text(option.help));
 }
 
+// Where a command's options are offered, and the names of its own commands.
+std::string fish_condition(const CommandText& text) {
+  if (text.name.empty()) {
+    return "__fish_use_subcommand";
+  }
+  std::vector<std::string> parts;
+  for (const std::string& word : split(text.name, ' ')) {
+    parts.push_back("__fish_seen_subcommand_from " + word);
+  }
+  if (!text.commands.empty()) {
+    parts.push_back("not __fish_seen_subcommand_from " + join(text.commands, " "));
+  }
+  return join(parts, "; and ");
+}
+
+// The command that a command is within; none: the program.
+const CommandText* outer_of(const Texts& texts, const CommandText& text) {
+  const std::size_t space = text.name.rfind(' ');
+  return space == std::string::npos
+             ? nullptr
+             : &*std::ranges::find(texts, text.name.substr(0, space), &CommandText::name);
+}
+
 std::string fish_script(const Texts& texts, const Keys& keys) {
   std::string script =
       R"(# Completion of winnow's command line in fish; written by: winnow completion fish
@@ -316,13 +378,15 @@ function __winnow_keys
   }
   script += "end\n\ncomplete -c winnow -f\n";
   for (const CommandText& text : texts) {
-    const bool whole = text.name.empty();
-    if (!whole) {
-      script += fmt::format("complete -c winnow -n __fish_use_subcommand -a {} -d {}\n", text.name,
-                            fish_text(text.help));
+    const std::vector<std::string> path = split(text.name, ' ');
+    if (!text.name.empty()) {
+      const CommandText* outer = outer_of(texts, text);
+      script += fmt::format(
+          "complete -c winnow -n {} -a {} -d {}\n",
+          outer == nullptr ? "__fish_use_subcommand" : fmt::format("'{}'", fish_condition(*outer)),
+          path.back(), fish_text(text.help));
     }
-    const std::string condition =
-        whole ? "__fish_use_subcommand" : "__fish_seen_subcommand_from " + text.name;
+    const std::string condition = fish_condition(text);
     for (const OptionText& option : text.options) {
       script += fish_option(condition, option);
     }
@@ -341,6 +405,7 @@ void add_completion_command(CLI::App& app, Program& program) {
   command->footer(
       "Example:  winnow completion bash > ~/.local/share/bash-completion/completions/winnow");
   command->callback([shell, &app, &program] {
+    let_net_program_tell(app, program);
     const Texts texts = command_texts(app, program.registry);
     const Keys keys = experiment_keys(program.registry);
     fmt::print("{}", *shell == "bash"  ? bash_script(texts, keys)

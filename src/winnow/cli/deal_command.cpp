@@ -15,7 +15,7 @@ void add_deal_command(CLI::App& app, Program& program) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
-      "deal", "turn a simulated federation into the files of a real one, to serve and to join");
+      "deal", "write the server's and members' files of a real federation from a simulated one");
   command->add_option("FILE", flags->file, "experiment file (TOML)")->required();
   command->add_option("-o,--out", flags->out, "folder for the files")->type_name("DIR")->required();
   command

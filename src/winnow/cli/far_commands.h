@@ -14,5 +14,8 @@ void add_far_commands(CLI::App& app);
 bool is_far(const std::string& command, const Commands& commands);
 // Goes on as winnow-net.
 [[noreturn]] void become_net_program(const Program& program);
+// The same where a program that only lists them is to tell of all options, and winnow-net is there;
+// else it returns, and what the program itself knows must do.
+void let_net_program_tell(const CLI::App& app, const Program& program);
 
 }  // namespace winnow

@@ -40,6 +40,14 @@ std::string value_name(const CLI::Option& option) {
   return name == "INT" || name == "UINT" || name == "FLOAT" ? "N" : name;
 }
 
+// "pki init", what is typed behind the program's name.
+std::string words_of(const CLI::App& command) {
+  const CLI::App* outer = command.get_parent();
+  return outer == nullptr || outer->get_parent() == nullptr
+             ? command.get_name()
+             : words_of(*outer) + " " + command.get_name();
+}
+
 }  // namespace
 
 std::string HelpFormat::make_option(const CLI::Option* option, bool is_positional) const {
@@ -63,6 +71,15 @@ std::string HelpFormat::make_option_desc(const CLI::Option* option) const {
 
 std::string HelpFormat::make_subcommand(const CLI::App* command) const {
   return help_entry(command->get_display_name(true), command->get_description(), column_width_);
+}
+
+std::string HelpFormat::make_expanded(const CLI::App* command) const {
+  std::string text = CLI::Formatter::make_expanded(command);
+  text.replace(0, text.find('\n'), words_of(*command));
+  for (const CLI::App* own : command->get_subcommands([](const CLI::App*) { return true; })) {
+    text += "\n" + make_expanded(own);
+  }
+  return text;
 }
 
 }  // namespace winnow

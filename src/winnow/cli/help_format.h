@@ -15,6 +15,8 @@ class HelpFormat : public CLI::Formatter {
   std::string make_option_opts(const CLI::Option* option) const override;
   std::string make_option_desc(const CLI::Option* option) const override;
   std::string make_subcommand(const CLI::App* command) const override;
+  // In the help of all commands, with the commands within it.
+  std::string make_expanded(const CLI::App* command) const override;
 };
 
 }  // namespace winnow

@@ -8,6 +8,7 @@
 #include "winnow/base/text.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/command_tree.h"
+#include "winnow/cli/far_commands.h"
 #include "winnow/run/run_directory.h"
 
 namespace winnow {
@@ -123,7 +124,8 @@ std::string synopsis(const CommandText& command) {
       line += fmt::format(" {}{}", slanted(option.names.front()), option.repeats ? " ..." : "");
     }
   }
-  return line + " [" + slanted("options") + "]";
+  return line + (command.commands.empty() ? " [" + slanted("options") + "]"
+                                          : " " + bold_text(join(command.commands, "|")));
 }
 
 std::string section(const std::string& title, const Pairs& entries) {
@@ -141,7 +143,7 @@ std::string manual_page(const std::vector<CommandText>& texts) {
       ".SH NAME\nwinnow \\- federated learning that survives noisy clients\n.SH SYNOPSIS\n",
       build_info::kVersion);
   for (const CommandText& command : texts) {
-    if (!command.name.empty()) {
+    if (!command.name.empty() && command.commands.empty()) {
       page += fmt::format("{}\n.br\n", synopsis(command));
     }
   }
@@ -150,6 +152,11 @@ std::string manual_page(const std::vector<CommandText>& texts) {
       "Winnow simulates a federation on one machine, injects noise into its clients' data, records "
       "every corruption in a ledger, and compares methods under the same seed, bit for bit. An "
       "experiment is a file in TOML; a run of it fills a run directory.\n"
+      ".PP\nThe same methods also run in a real federation, between machines that keep their data: "
+      "pki makes certificates, serve runs the server, join and swarm take part, and chaos tries "
+      "what "
+      "can go wrong. The audit command finds wrong labels, bad images and noisy clients in data of "
+      "your own.\n"
       ".SH OPTIONS\n"
       "All commands take these, except \\-\\-version:\n";
   for (const OptionText& option : program.options) {
@@ -184,8 +191,10 @@ std::string manual_page(const std::vector<CommandText>& texts) {
 void add_manual_command(CLI::App& app, Program& program) {
   CLI::App* command = app.add_subcommand("manual", "print the manual page in man format");
   command->footer("Example:  winnow manual | man -l -");
-  command->callback(
-      [&app, &program] { fmt::print("{}", manual_page(command_texts(app, program.registry))); });
+  command->callback([&app, &program] {
+    let_net_program_tell(app, program);
+    fmt::print("{}", manual_page(command_texts(app, program.registry)));
+  });
 }
 
 }  // namespace winnow

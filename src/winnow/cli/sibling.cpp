@@ -6,10 +6,18 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string>
+#include <system_error>
 
 #include "winnow/base/error.h"
 
 namespace winnow {
+
+bool has_sibling(const std::string& name) {
+  std::error_code failed;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return self.filename() == "winnow" && std::filesystem::exists(self.parent_path() / name, failed);
+}
 
 void become(const Program& program, const std::string& name, const std::string& what,
             const std::string& hint) {

@@ -12,6 +12,7 @@
 #include "winnow/sweep/collect_results.h"
 #include "winnow/sweep/paper.h"
 #include "winnow/sweep/results.h"
+#include "winnow/sweep/sweep_index.h"
 
 namespace winnow {
 namespace {
@@ -130,7 +131,7 @@ void add_table_command(CLI::App& app, Program& program) {
       ->add_option(
           "-m,--metric", flags->metrics,
           "one or more of " + join(table_metrics(), ", ") +
-              ", separated by commas; cost@80: participations until 80% accuracy was reached")
+              ", separated by commas; cost@80: participations until 80 % accuracy was reached")
       ->type_name("NAMES")
       ->capture_default_str();
   command

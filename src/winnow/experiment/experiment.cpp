@@ -470,7 +470,7 @@ std::string cell_hash(Json tree) {
     }
   });
   // The order of keys says nothing: this kind of JSON sorts them.
-  return sha256_hex(nlohmann::json::parse(tree.dump()).dump()).substr(0, 16);
+  return sha256_hex(nlohmann::json(tree).dump()).substr(0, 16);
 }
 
 Experiment load_experiment(const std::filesystem::path& file,

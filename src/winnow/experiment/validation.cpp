@@ -125,7 +125,7 @@ Params declare(ValidationOptions& options) {
            "split: share of the training samples that is set aside for validation")
       .above(0)
       .range(0, 1)
-      .source("ClipFL: 5,000 of 50,000; it says 1 to 5% suffice");
+      .source("ClipFL: 5,000 of 50,000; it says 1 to 5 % suffice");
   params.add("balanced", options.balanced, "split: take the same share of every class");
   params.add("path", options.path,
              "folder: a folder with one folder of validation images per class");

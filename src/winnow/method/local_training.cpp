@@ -57,6 +57,15 @@ void check_warmup(std::int64_t warmup, const Setting& setting) {
   }
 }
 
+void check_pairs(const std::string& method, const Setting& setting) {
+  if (setting.classes > kMostPairedClasses) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("method {}: {} classes are more than {}, the most whose pairs it can "
+                            "compare",
+                            method, setting.classes, kMostPairedClasses));
+  }
+}
+
 at::Tensor first_rows(const at::Tensor& buffer, std::int64_t count) {
   return buffer.narrow(0, 0, count).to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
 }

@@ -25,6 +25,12 @@ at::Tensor fill(Lane& lane, const std::string& name, const at::Tensor& rows);
 // Refuses a warm-up that the run does not outlast: labels would be trusted to the end.
 void check_warmup(std::int64_t warmup, const Setting& setting);
 
+// Classes of which all pairs are compared: memory grows with their square, time may with the cube.
+inline constexpr std::int64_t kMostPairedClasses = 1000;
+
+// Refuses more of them for a method that keeps numbers of all pairs.
+void check_pairs(const std::string& method, const Setting& setting);
+
 // The first rows of a lane's buffer as a tensor of their own on the CPU, to be remembered.
 [[nodiscard]] at::Tensor first_rows(const at::Tensor& buffer, std::int64_t count);
 

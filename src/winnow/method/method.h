@@ -52,6 +52,9 @@ struct Server {
   // A fresh model of the run's network with values drawn from `seed`, for methods that train more
   // than the global one.
   std::function<State(std::uint64_t seed)> initial = {};
+  // Ends the round by throwing once the run is asked to stop; for what takes long on the server.
+  // Empty: nobody asks.
+  std::function<void()> pause = {};
 };
 
 // What a method claims about its clients; the run layer measures it against the truth.

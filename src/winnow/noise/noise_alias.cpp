@@ -57,7 +57,7 @@ Json rate_block(const Json& table, const std::string& name, std::string_view whe
   params.read(table, where, {"name"});
   if (!table.contains("rate")) {
     throw Error(ErrorKind::experiment, fmt::format("{}: {} needs a rate", where, name),
-                "rate = 0.4 makes 40% of every client's labels wrong");
+                "rate = 0.4 makes 40 % of every client's labels wrong");
   }
   Json made{
       {"name", "fedrn_labels"}, {"type", type_of(name)}, {"low", block.rate}, {"high", block.rate}};

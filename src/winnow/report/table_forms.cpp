@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "winnow/base/csv.h"
+#include "winnow/base/json.h"
 #include "winnow/report/table_model.h"
 
 namespace winnow::tables {
@@ -204,7 +205,7 @@ std::string render_csv(const Table& table) {
 
 std::string render_json(const Table& table) {
   const auto number = [](const std::string& text) {
-    return text.empty() ? Json(nullptr) : Json::parse(text);
+    return text.empty() ? Json(nullptr) : parse_json(text, "a number of a table");
   };
   Json lines = Json::array();
   for (std::size_t r = 0; r < table.rows.size(); ++r) {

@@ -89,16 +89,20 @@ History history_of(const Json& saved) {
 Session::Session(const Experiment& experiment, const Registry& registry, const Runtime& runtime,
                  const std::atomic<bool>* stop)
     : Session(experiment,
-              runtime.engines.find(runtime.engine).host(experiment, registry, runtime, stop)) {}
+              runtime.engines.find(runtime.engine).host(experiment, registry, runtime, stop),
+              stop) {}
 
 Session::Session(const Experiment& experiment, World world, const Registry& registry,
                  const Runtime& runtime, const std::atomic<bool>* stop)
-    : Session(experiment, host_locally(std::make_unique<Workplace>(experiment, std::move(world),
-                                                                   registry, runtime, stop),
-                                       runtime)) {}
+    : Session(experiment,
+              host_locally(std::make_unique<Workplace>(experiment, std::move(world), registry,
+                                                       runtime, stop),
+                           runtime),
+              stop) {}
 
-Session::Session(const Experiment& experiment, Hosted hosted)
+Session::Session(const Experiment& experiment, Hosted hosted, const std::atomic<bool>* stop)
     : experiment_(experiment),
+      stop_(stop),
       hosted_(std::move(hosted)),
       setting_(hosted_.place->setting()),
       world_(hosted_.place->world()),
@@ -199,6 +203,11 @@ Session::Played Session::play() {
       hostile_->begin(round);
     }
     Server server{setting_, *fleet_, global_, played.notes};
+    server.pause = [this] {
+      if (stop_ != nullptr && *stop_) {
+        throw Interrupted();
+      }
+    };
     server.initial = [this](std::uint64_t seed) { return crew_->initial_state(seed); };
     if (setting_.validation > 0) {
       server.validate = [this](const std::vector<State>& models) {

@@ -31,7 +31,7 @@ namespace winnow {
 class Session {
  public:
   // Loads the data, draws partition and noise, builds the lanes. `stop`, when set, makes play()
-  // throw Interrupted at the next training step.
+  // throw Interrupted at the next training step, or sooner where the server computes for long.
   Session(const Experiment& experiment, const Registry& registry, const Runtime& runtime,
           const std::atomic<bool>* stop);
   // The same in a world that is there already, whatever the experiment says of data and noise, with
@@ -101,7 +101,7 @@ class Session {
   const std::vector<std::string>& notices() const { return notices_; }
 
  private:
-  Session(const Experiment& experiment, Hosted hosted);
+  Session(const Experiment& experiment, Hosted hosted, const std::atomic<bool>* stop);
   // Whether the measured models are here.
   bool measures() const;
   // They on the test set.
@@ -115,6 +115,7 @@ class Session {
   void note_method();
 
   Experiment experiment_;
+  const std::atomic<bool>* stop_;
   Hosted hosted_;
   // Of what hosts it:
   const Setting& setting_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cfloat>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numbers>
 #include <span>
@@ -20,6 +21,8 @@ using Row = std::vector<double>;
 using Shares = std::vector<std::array<double, 2>>;
 
 constexpr int kMostTurns = 300;  // of the 2-means
+
+using Pause = std::function<void()>;
 
 struct Component {
   Row mean;
@@ -48,7 +51,7 @@ Row centre_of(const Rows& rows, const Shares& shares, std::size_t component, dou
   return mean;
 }
 
-Shares hard_shares(const Rows& rows, std::uint64_t seed) {
+Shares hard_shares(const Rows& rows, std::uint64_t seed, const Pause& pause) {
   Stream stream(seed, "vector mixture");
   std::array<Row, 2> centres{rows[stream.below(rows.size())], {}};
   Row weights;
@@ -58,6 +61,7 @@ Shares hard_shares(const Rows& rows, std::uint64_t seed) {
   centres[1] = rows[stream.categorical(weights)];
   Shares shares(rows.size());
   for (int turn = 0; turn < kMostTurns; ++turn) {
+    pause();
     Shares next(rows.size());
     for (std::size_t k = 0; k < rows.size(); ++k) {
       const bool second =
@@ -83,9 +87,10 @@ Shares hard_shares(const Rows& rows, std::uint64_t seed) {
 
 // The covariances of a few clients in many dimensions have no full rank; `reg` on the diagonal
 // keeps every pivot positive.
-Rows cholesky(Rows matrix) {
+Rows cholesky(Rows matrix, const Pause& pause) {
   const std::size_t size = matrix.size();
   for (std::size_t j = 0; j < size; ++j) {
+    pause();
     for (std::size_t i = j; i < size; ++i) {
       double value = matrix[i][j];
       for (std::size_t k = 0; k < j; ++k) {
@@ -97,7 +102,8 @@ Rows cholesky(Rows matrix) {
   return matrix;
 }
 
-Component fit(const Rows& rows, const Shares& shares, std::size_t component, double reg) {
+Component fit(const Rows& rows, const Shares& shares, std::size_t component, double reg,
+              const Pause& pause) {
   double count = 10.0 * DBL_EPSILON;
   for (const auto& share : shares) {
     count += share[component];
@@ -107,6 +113,7 @@ Component fit(const Rows& rows, const Shares& shares, std::size_t component, dou
   const std::size_t size = result.mean.size();
   Rows covariance(size, Row(size, 0.0));
   for (std::size_t k = 0; k < rows.size(); ++k) {
+    pause();
     for (std::size_t i = 0; i < size; ++i) {
       const double left = shares[k][component] * (rows[k][i] - result.mean[i]);
       for (std::size_t j = 0; j <= i; ++j) {
@@ -120,7 +127,7 @@ Component fit(const Rows& rows, const Shares& shares, std::size_t component, dou
     }
     covariance[i][i] += reg;
   }
-  result.root = cholesky(std::move(covariance));
+  result.root = cholesky(std::move(covariance), pause);
   result.log_norm = math::log(count / static_cast<double>(rows.size()));
   for (std::size_t i = 0; i < size; ++i) {
     result.log_norm -= math::log(result.root[i][i]);
@@ -143,9 +150,11 @@ double log_density(const Row& row, const Component& component) {
          0.5 * (squares + static_cast<double>(row.size()) * math::log(2.0 * std::numbers::pi));
 }
 
-double expect(const Rows& rows, const std::array<Component, 2>& components, Shares& shares) {
+double expect(const Rows& rows, const std::array<Component, 2>& components, Shares& shares,
+              const Pause& pause) {
   double sum = 0.0;
   for (std::size_t k = 0; k < rows.size(); ++k) {
+    pause();
     const std::array<double, 2> density{log_density(rows[k], components[0]),
                                         log_density(rows[k], components[1])};
     const double largest = std::max(density[0], density[1]);
@@ -160,7 +169,13 @@ double expect(const Rows& rows, const std::array<Component, 2>& components, Shar
 }  // namespace
 
 // spec: rivals 2.3
-VectorMixture gmm2_vectors(const Rows& rows, std::uint64_t seed, const MixtureOptions& options) {
+VectorMixture gmm2_vectors(const Rows& rows, std::uint64_t seed, const MixtureOptions& options,
+                           const std::function<void()>& pause) {
+  const Pause between = pause ? pause : [] {};
+  const auto both = [&](const Shares& shares) {
+    return std::array{fit(rows, shares, 0, options.reg, between),
+                      fit(rows, shares, 1, options.reg, between)};
+  };
   VectorMixture result;
   result.labels.assign(rows.size(), 0);
   for (const Row& row : rows) {
@@ -170,20 +185,20 @@ VectorMixture gmm2_vectors(const Rows& rows, std::uint64_t seed, const MixtureOp
     result.means = {rows.empty() ? Row() : rows.front(), rows.empty() ? Row() : rows.front()};
     return result;
   }
-  Shares shares = hard_shares(rows, seed);
+  Shares shares = hard_shares(rows, seed, between);
   std::array<Component, 2> components;
   double previous = -std::numeric_limits<double>::infinity();
   for (int iteration = 1; iteration <= options.max_iter; ++iteration) {
     result.iterations = iteration;
-    components = {fit(rows, shares, 0, options.reg), fit(rows, shares, 1, options.reg)};
-    const double bound = expect(rows, components, shares);
+    components = both(shares);
+    const double bound = expect(rows, components, shares, between);
     if (std::abs(bound - previous) < options.tol) {
       break;
     }
     previous = bound;
   }
-  components = {fit(rows, shares, 0, options.reg), fit(rows, shares, 1, options.reg)};
-  expect(rows, components, shares);
+  components = both(shares);
+  expect(rows, components, shares, between);
   for (std::size_t k = 0; k < rows.size(); ++k) {
     result.labels[k] = shares[k][1] > shares[k][0] ? 1 : 0;
   }

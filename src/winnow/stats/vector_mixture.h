@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "winnow/stats/mixture.h"
@@ -19,8 +20,10 @@ struct VectorMixture {
 
 // Expectation maximisation from a 2-means whose two first centres are drawn from `seed`: the first
 // uniformly, the second with a chance that grows with the square of its distance. Fewer than two
-// different rows are all of component 0. Values that are not finite are an internal error.
-VectorMixture gmm2_vectors(const Rows& rows, std::uint64_t seed,
-                           const MixtureOptions& options = {});
+// different rows are all of component 0. Values that are not finite are an internal error. Memory
+// grows with the square of the rows' length, time with its cube: `pause` is called again and again,
+// at most some millions of multiplications apart, and ends the search by throwing.
+VectorMixture gmm2_vectors(const Rows& rows, std::uint64_t seed, const MixtureOptions& options = {},
+                           const std::function<void()>& pause = {});
 
 }  // namespace winnow

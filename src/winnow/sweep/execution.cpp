@@ -136,16 +136,17 @@ std::vector<PlannedRun> plan_sweep(const Sweep& sweep, const fs::path& directory
 void refuse_foreign(const std::vector<PlannedRun>& plan, const fs::path& directory) {
   const auto found = std::ranges::find_if(plan, &PlannedRun::foreign);
   if (found != plan.end()) {
-    throw Error(
-        ErrorKind::run,
-        fmt::format("{} was made from another experiment", (directory / found->run->id).string()),
-        "choose another --out, or replace it with --force");
+    throw Error(ErrorKind::run,
+                fmt::format("{} was made from a different experiment",
+                            (directory / found->run->id).string()),
+                "choose another --out, or replace it with --force");
   }
 }
 
 std::string plan_text(const PlannedRun& planned, bool force) {
   if (planned.foreign) {
-    return force ? "would replace a run of another experiment" : "was made from another experiment";
+    return force ? "would replace a run of another experiment"
+                 : "was made from a different experiment";
   }
   switch (planned.status) {
     case RunStatus::finished:

@@ -29,7 +29,7 @@ struct SweepChoice {
 struct PlannedRun {
   const SweepRun* run;
   RunStatus status;
-  bool foreign;  // its directory was made from another experiment
+  bool foreign;  // its directory was made from a different experiment
 };
 
 bool is_chosen(const SweepRun& run, const std::vector<std::string>& only);
@@ -39,7 +39,7 @@ bool is_chosen(const SweepRun& run, const std::vector<std::string>& only);
 std::vector<PlannedRun> plan_sweep(const Sweep& sweep, const std::filesystem::path& directory,
                                    const SweepChoice& choice, const Registry& registry);
 
-// Throws Error(kind run) naming the first run that was made from another experiment.
+// Throws Error(kind run) naming the first run that was made from a different experiment.
 void refuse_foreign(const std::vector<PlannedRun>& plan, const std::filesystem::path& directory);
 
 // What would be done: "would run", "finished", ...
@@ -75,7 +75,7 @@ class SweepObserver {
 };
 
 // Plays what is not finished yet. The directory exists, with folders `experiments` and `logs`, and
-// is locked. Runs made from another experiment are replaced.
+// is locked. Runs made from a different experiment are replaced.
 class SweepExecution {
  public:
   SweepExecution(const std::vector<PlannedRun>& plan, const std::filesystem::path& directory,
@@ -115,7 +115,7 @@ class SweepExecution {
   SweepObserver& observer_;
   std::chrono::steady_clock::time_point begun_;
   std::list<const SweepRun*> waiting_;
-  std::set<const SweepRun*> replaced_;  // made from another experiment
+  std::set<const SweepRun*> replaced_;  // made from a different experiment
   std::list<Child> running_;
   std::vector<Failure> failures_;
   std::size_t chosen_ = 0;

@@ -129,7 +129,7 @@ std::vector<FoundRun> read_runs(const std::vector<std::string>& directories,
                   "give a folder made by 'winnow run' or 'winnow sweep'");
     } else {
       throw Error(ErrorKind::run,
-                  fmt::format("{} holds neither a run nor a sweep", directories[source]),
+                  fmt::format("{} contains neither a run nor a sweep", directories[source]),
                   "give a folder made by 'winnow run' or 'winnow sweep'");
     }
   }

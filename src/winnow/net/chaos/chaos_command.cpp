@@ -142,14 +142,12 @@ void play_rows(const ChaosFlags& flags, Program& program) {
 void add_chaos_command(CLI::App& app, Program& program) {
   auto flags = std::make_shared<ChaosFlags>();
   CLI::App* command = app.add_subcommand(
-      "chaos", "cause 25 faults in small federations and check that each ends as it should");
+      "chaos", "inject 25 faults into small federations and check how each one ends");
   command->add_option("--only", flags->only, "run only these rows of the table")
       ->type_name("N,...")
       ->delimiter(',')
       ->check(CLI::Range(1, static_cast<int>(chaos::rows().size())));
-  command
-      ->add_option("--seed", flags->seed,
-                   "seed for the moments and members that are chosen at random")
+  command->add_option("--seed", flags->seed, "seed for the randomly chosen times and members")
       ->type_name("N")
       ->capture_default_str();
   command->add_option("--keep", flags->keep, "keep all files, in this new folder")

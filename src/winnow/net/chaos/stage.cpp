@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "winnow/base/files.h"
+#include "winnow/base/json.h"
 #include "winnow/base/text.h"
 #include "winnow/experiment/toml.h"
 #include "winnow/net/chaos/outcome.h"
@@ -53,7 +54,7 @@ std::vector<Json> lines_of(const fs::path& file) {
     return found;
   }
   for (const std::string& line : split(read_file(file), '\n')) {
-    Json json = Json::parse(line, nullptr, false);
+    Json json = parse_json_or_null(line);
     if (json.is_object()) {
       found.push_back(std::move(json));
     }

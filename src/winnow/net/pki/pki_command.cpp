@@ -342,14 +342,14 @@ void check_chain(const std::string& file, files::path authority_file, X509& cert
 
 void add_check(CLI::App& pki, const SharedFlags& flags) {
   CLI::App* command =
-      pki.add_subcommand("check", "show whose certificate it is and whether it is valid");
+      pki.add_subcommand("check", "show who a certificate belongs to and whether it is valid");
   command->add_option("FILE", flags->file, "a certificate in PEM form")->required();
   command->add_option("--key", flags->key, "also check that this is its key")->type_name("FILE");
   command
       ->add_option("--authority", flags->authority, "also check that this authority has signed it")
       ->type_name("FILE");
   command->footer(
-      "Exit code 0: it is valid; 6: it is not, and one sentence says why.\n"
+      "Exit code 0 if valid, 6 if not, with the reason in one sentence.\n"
       "Example:  winnow pki check hospital-a.pem --key hospital-a.key --authority authority.pem");
   command->callback([flags] {
     const pki::Whose whose{flags->file, ErrorKind::peer};

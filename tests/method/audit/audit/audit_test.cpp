@@ -168,8 +168,10 @@ TEST(AuditMethod, RefusesFewerClientsThanFoldsAndTooManyClasses) {
   EXPECT_THAT(error_text([] { Federation(4); }),
               HasSubstr("method.folds = 5: expected at most as many as there are clients, 4"));
   AuditMethod method;
-  EXPECT_THAT(error_text([&] { method.check({.clients = 5, .classes = 1001}); }),
-              HasSubstr("method audit: 1001 classes are more than 1000, whose pairs it can count"));
+  EXPECT_THAT(
+      error_text([&] { method.check({.clients = 5, .classes = 1001}); }),
+      HasSubstr("method audit: 1001 classes are more than 1000, the most whose pairs it can "
+                "compare"));
 }
 
 TEST(AuditMemory, RowsComeBackAndForgedOnesDoNot) {

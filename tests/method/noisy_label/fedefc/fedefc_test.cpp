@@ -87,6 +87,12 @@ TEST(FedEfcClient, IsFedAvgBeforeThePreStop) {
   EXPECT_TRUE(client.memory.empty());
 }
 
+TEST(FedEfc, RefusesMoreClassesThanAMatrixOfPairsCanHave) {
+  EXPECT_EQ(error_text([] { make_with<FedEfc>()->check({.classes = 1001}); }),
+            "method fedefc: 1001 classes are more than 1000, the most whose pairs it can compare");
+  EXPECT_NO_THROW(make_with<FedEfc>()->check({.classes = 1000}));
+}
+
 TEST(FedEfc, CorrectsOnceAccuracyStandsStill) {
   const auto method = make_with<FedEfc>({{"from", 0}, {"patience", 2}});
   std::vector<int> corrected;

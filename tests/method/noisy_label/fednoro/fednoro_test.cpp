@@ -7,9 +7,11 @@
 #include "method/one_client.h"
 #include "method/rows.h"
 #include "testing/support.h"
+#include "winnow/method/noisy_label/fedelc/fedelc.h"
 #include "winnow/method/noisy_label/fednoro/arithmetic.h"
 #include "winnow/method/noisy_label/fednoro/client.h"
 #include "winnow/method/trainer/logit_adjustment/logit_adjustment.h"
+#include "winnow/train/lane.h"
 
 namespace winnow::fednoro_test {
 
@@ -141,6 +143,20 @@ TEST(FedNoRo, RefusesARunThatIsAllWarmUp) {
             }),
             "method.warmup = 9: expected fewer than the 9 rounds of the run | a run that ends with "
             "its warm-up trusts all labels");
+}
+
+TEST(FedNoRo, RefusesMoreClassesThanItCanCompare) {
+  EXPECT_EQ(error_text([] { make_with<FedNoRo>()->check({.rounds = 99, .classes = 1001}); }),
+            "method fednoro: 1001 classes are more than 1000, the most whose pairs it can compare");
+  EXPECT_EQ(error_text([] { make_with<FedElc>()->check({.rounds = 99, .classes = 10'000}); }),
+            "method fedelc: 10000 classes are more than 1000, the most whose pairs it can compare");
+  EXPECT_NO_THROW(make_with<FedNoRo>()->check({.rounds = 99, .classes = 1000}));
+}
+
+TEST(FedNoRoDetection, EndsWhenItIsToldToStop) {
+  const std::map<std::int64_t, fednoro::ClassLosses> clients{
+      {0, {{1, 2}, {1, 1}}}, {1, {{2, 1}, {1, 1}}}, {2, {{3, 3}, {1, 1}}}};
+  EXPECT_THROW(fednoro::noisy_clients(clients, 7, [] { throw Interrupted(); }), Interrupted);
 }
 
 TEST(FedNoRoClient, TrainsWithAdjustedLogitsAndDistils) {

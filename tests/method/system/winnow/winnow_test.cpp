@@ -324,6 +324,8 @@ TEST(Winnow, RefusesWhatCannotBe) {
             }),
             "method.leave = 0.2: expected at most method.enter, which is 0.1 | a client would be "
             "doubted and cleared by the same share of wrong labels");
+  EXPECT_EQ(error_text([] { make_with<Winnow>()->check({.rounds = 99, .classes = 1001}); }),
+            "method winnow: 1001 classes are more than 1000, the most whose pairs it can compare");
   EXPECT_THAT(error_text([] {
                 make_with<Winnow>({{"base", "scaffold"}});
               }),

@@ -10,11 +10,10 @@
 #include "winnow/base/error.h"
 #include "winnow/method/audit/audit/letters.h"
 #include "winnow/method/base_method.h"
+#include "winnow/method/local_training.h"
 
 namespace winnow {
 namespace {
-
-constexpr std::int64_t kMostPairedClasses = 1000;  // whose pairs are counted
 
 // The numbers that an audit ends with for every client.
 constexpr const char* kNoiseRate = "noise_rate";
@@ -63,7 +62,7 @@ void AuditMethod::declare(Params& params) {
       .range(2, 100);
   params
       .add("label_smoothing", options_.label_smoothing,
-           "label smoothing of these models, instead of train.label_smoothing")
+           "label smoothing of the models that judge, instead of train.label_smoothing")
       .range(0.0, 0.999)
       .source("spec: audit 1");
   params
@@ -80,11 +79,7 @@ void AuditMethod::check(const Setting& setting) const {
                             options_.folds, setting.clients),
                 "lower method.folds");
   }
-  if (setting.classes > kMostPairedClasses) {
-    throw Error(ErrorKind::experiment,
-                fmt::format("method audit: {} classes are more than {}, whose pairs it can count",
-                            setting.classes, kMostPairedClasses));
-  }
+  check_pairs("audit", setting);
 }
 
 std::int64_t AuditMethod::rounds(const Setting& setting) const {

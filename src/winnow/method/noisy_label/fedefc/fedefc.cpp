@@ -1,6 +1,7 @@
 #include "winnow/method/noisy_label/fedefc/fedefc.h"
 
 #include "winnow/federation/aggregation.h"
+#include "winnow/method/local_training.h"
 #include "winnow/method/noisy_label/fedefc/client.h"
 #include "winnow/method/round.h"
 
@@ -24,6 +25,10 @@ void FedEfc::declare(Params& params) {
       .add("prior", prior_,
            "weight the estimated confusions by how often the client has each label")
       .source("released code: an option");
+}
+
+void FedEfc::check(const Setting& setting) const {
+  check_pairs("fedefc", setting);
 }
 
 std::unique_ptr<ClientSide> FedEfc::client_side() const {

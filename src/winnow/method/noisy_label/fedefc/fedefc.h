@@ -18,6 +18,8 @@ class FedEfc final : public Method {
   ServerNeeds server_needs() const override {
     return ServerNeeds::sums("it averages the models; accuracies are sent separately");
   }
+  // Refuses too many classes: a client has a matrix of all pairs.
+  void check(const Setting& setting) const override;
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   // Notes `corrected`, whether the round trains with corrected losses, and `training_accuracy`, the

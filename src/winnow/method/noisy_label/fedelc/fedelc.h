@@ -16,6 +16,7 @@ class FedElc final : public fednoro::TwoStage {
   std::unique_ptr<ClientSide> client_side() const override;
 
  protected:
+  std::string name() const override { return "fedelc"; }
   std::int64_t warmup() const override { return options_.warmup; }
   State fuse(HeldModels held, const std::set<std::int64_t>& noisy) const override;
 

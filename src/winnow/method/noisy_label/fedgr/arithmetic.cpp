@@ -62,7 +62,10 @@ void declare(Options& options, Params& params) {
            "weight of the distance between the features of the trained and the received model")
       .at_least(0)
       .source("released code");
-  params.add("feature_temperature", options.feature_temperature, "temperature of these features")
+  params
+      .add("feature_temperature", options.feature_temperature,
+           "temperature by which features are divided before those of the trained and the received "
+           "model are compared")
       .above(0)
       .source("released code");
 }

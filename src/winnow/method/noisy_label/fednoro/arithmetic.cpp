@@ -15,8 +15,8 @@ namespace {
 constexpr int kStarts = 9;
 
 std::set<std::int64_t> upper_component(const Rows& rows, const std::vector<std::int64_t>& clients,
-                                       std::uint64_t seed) {
-  const VectorMixture mixture = gmm2_vectors(rows, seed);
+                                       std::uint64_t seed, const std::function<void()>& pause) {
+  const VectorMixture mixture = gmm2_vectors(rows, seed, {}, pause);
   std::set<std::int64_t> upper;
   if (mixture.iterations == 0) {
     return upper;
@@ -76,7 +76,7 @@ Rows comparable(const std::map<std::int64_t, ClassLosses>& clients) {
 
 // spec: rivals 2.3
 std::set<std::int64_t> noisy_clients(const std::map<std::int64_t, ClassLosses>& clients,
-                                     std::uint64_t seed) {
+                                     std::uint64_t seed, const std::function<void()>& pause) {
   const Rows rows = comparable(clients);
   std::vector<std::int64_t> ids;
   for (const auto& [client, own] : clients) {
@@ -85,7 +85,7 @@ std::set<std::int64_t> noisy_clients(const std::map<std::int64_t, ClassLosses>& 
   std::vector<std::set<std::int64_t>> votes;
   for (int start = 0; start < kStarts; ++start) {
     votes.push_back(upper_component(
-        rows, ids, stream_key(seed, "fednoro", {static_cast<std::uint64_t>(start)})));
+        rows, ids, stream_key(seed, "fednoro", {static_cast<std::uint64_t>(start)}), pause));
   }
   return *std::ranges::max_element(votes, {}, [&](const std::set<std::int64_t>& vote) {
     return std::ranges::count(votes, vote);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -29,8 +30,9 @@ Rows comparable(const std::map<std::int64_t, ClassLosses>& clients);
 
 // The clients of the mixture component whose means sum to more, by the set that most of nine starts
 // agree on; of equally frequent sets the first. Nobody where the vectors cannot be told apart.
+// `pause` as gmm2_vectors() has it.
 std::set<std::int64_t> noisy_clients(const std::map<std::int64_t, ClassLosses>& clients,
-                                     std::uint64_t seed);
+                                     std::uint64_t seed, const std::function<void()>& pause = {});
 
 // a exp(-5 (1 - (t - b) / (e - b))^2), with t kept between b and e; a itself where e <= b.
 double distillation_weight(double a, std::int64_t round, std::int64_t begin, std::int64_t end);

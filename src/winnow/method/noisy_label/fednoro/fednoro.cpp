@@ -19,10 +19,14 @@ void FedNoRo::declare(Params& params) {
            "ramp ends; 0: labels only")
       .range(0, 1)
       .source("released code");
-  params.add("ramp_begin", ramp_begin_, "round at which that weight begins to rise")
+  params
+      .add("ramp_begin", ramp_begin_,
+           "round at which the weight of the global model's predictions begins to rise")
       .at_least(0)
       .source("released code");
-  params.add("ramp_end", ramp_end_, "round from which that weight is a")
+  params
+      .add("ramp_end", ramp_end_,
+           "round from which the weight of the global model's predictions is a")
       .at_least(0)
       .source("released code, for 100 rounds");
   params.add("temperature", temperature_, "temperature of the global model's predictions")

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "winnow/method/noisy_label/fednoro/two_stage.h"
@@ -17,6 +18,7 @@ class FedNoRo final : public fednoro::TwoStage {
   std::unique_ptr<ClientSide> client_side() const override;
 
  protected:
+  std::string name() const override { return "fednoro"; }
   std::int64_t warmup() const override { return warmup_; }
   std::vector<FieldRule> noisy_asks() const override;
   // Notes `distillation`, the weight of the global model's word in the round.

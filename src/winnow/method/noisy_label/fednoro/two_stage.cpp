@@ -19,6 +19,7 @@ constexpr const char* kClassLoss = "class_loss";
 
 void TwoStage::check(const Setting& setting) const {
   check_warmup(warmup(), setting);
+  check_pairs(name(), setting);
 }
 
 std::vector<Exchange> TwoStage::exchanges(const Setting& setting) const {
@@ -51,7 +52,8 @@ void TwoStage::compare(std::int64_t number, Server& server) {
         told[client] = {reply.get<std::vector<double>>("mean"),
                         reply.get<std::vector<double>>("count")};
       });
-  noisy_ = told.empty() ? std::set<std::int64_t>() : noisy_clients(told, round.setting.seed);
+  noisy_ = told.empty() ? std::set<std::int64_t>()
+                        : noisy_clients(told, round.setting.seed, server.pause);
   const Rows rows = comparable(told);
   std::size_t row = 0;
   for (const auto& [client, own] : told) {

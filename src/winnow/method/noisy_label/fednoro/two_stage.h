@@ -19,7 +19,8 @@ namespace winnow::fednoro {
 // "class_losses" for everybody before the second stage.
 class TwoStage : public Method {
  public:
-  // Refuses a first stage that the run does not outlast.
+  // Refuses a first stage that the run does not outlast, and too many classes: the comparison has
+  // covariances of all pairs.
   void check(const Setting& setting) const override;
   ServerNeeds server_needs() const override {
     return ServerNeeds::models(
@@ -36,6 +37,7 @@ class TwoStage : public Method {
   void load(const Archive& archive) override;
 
  protected:
+  virtual std::string name() const = 0;
   virtual std::int64_t warmup() const = 0;
   // The fields of "train_noisy" beside round and model, and their values in a round.
   virtual std::vector<FieldRule> noisy_asks() const { return {}; }

@@ -75,9 +75,10 @@ void declare(Options& options, Params& params) {
       .at_least(1)
       .source("spec: winnow 3.2");
   params
-      .add("course", options.course,
-           "guard: weight of the latest update in that mean cosine; 1: earlier updates are "
-           "forgotten")
+      .add(
+          "course", options.course,
+          "guard: weight of the latest update in the mean cosine of a client's updates; 1: earlier "
+          "updates are forgotten")
       .range(0.01, 1)
       .source("spec: winnow 3.1");
 }

@@ -44,6 +44,7 @@ void Winnow::declare(Params& params) {
 
 void Winnow::check(const Setting& setting) const {
   check_warmup(options_.warmup, setting);
+  check_pairs("winnow", setting);
   if (options_.leave > options_.enter) {
     throw Error(ErrorKind::experiment,
                 fmt::format("method.leave = {:g}: expected at most method.enter, which is {:g}",
@@ -317,7 +318,7 @@ void Winnow::load(const Archive& archive) {
 MethodInfo winnow_info() {
   return {.name = "winnow",
           .group = "system",
-          .summary = "finds out what is wrong and treats it, else runs its base",
+          .summary = "diagnoses what is wrong and treats it; otherwise runs its base method",
           .make = [] { return std::make_unique<Winnow>(); },
           .smoke = Json::object({{"rounds", 6},
                                  {"method.warmup", 2},
