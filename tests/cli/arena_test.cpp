@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "cli/program.h"
 #include "winnow/sweep/results.h"
 
@@ -80,11 +82,23 @@ TEST(ArenaCommand, WhatItCannotReadIsAnErrorThatSaysWhatToDo) {
   EXPECT_THAT(names_in(shop / "."), ElementsAre("e.toml", "r.csv"));
 }
 
-// A method is in the arena by being registered.
-TEST(ArenaCommand, TheArenaHasARowForEveryMethodThereIs) {
+// A method is in the arena by being registered, unless it says that it does not compete.
+TEST(ArenaCommand, TheArenaHasARowForEveryMethodThatCompetes) {
   const Sweep sweep =
       load_sweep(WINNOW_SOURCE_DIR "/experiments/arena-small.toml", {}, builtin_registry());
-  EXPECT_EQ(sweep.runs.size(), builtin_methods().size() * 21 * 3);
+  std::set<std::string> expected;
+  for (const MethodInfo& info : builtin_methods()) {
+    if (info.competes) {
+      expected.insert(info.name);
+    }
+  }
+  EXPECT_EQ(expected.size(), builtin_methods().size() - 1) << "the audit is the only one";
+  std::set<std::string> rows;
+  for (const SweepRun& run : sweep.runs) {
+    rows.insert(run.experiment.method);
+  }
+  EXPECT_EQ(rows, expected);
+  EXPECT_EQ(sweep.runs.size(), expected.size() * 21 * 3);
   EXPECT_FALSE(sweep.arena.is_null());
 }
 

@@ -7,7 +7,9 @@
 
 namespace winnow::label_file_test {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 TEST(LabelFile, ReadsEveryForm) {
@@ -68,6 +70,30 @@ TEST(LabelFile, WrongLinesAreNamed) {
   EXPECT_THAT(read("a.npy", npy("<f4", "(1,)", "abcd")), HasSubstr("found real numbers"));
   EXPECT_THAT(read("a.json", "[]"),
               HasSubstr("a.json: unknown kind of label file | expected a name ending in .npy"));
+}
+
+// Several sets of human labels come as columns of one file; the error says how to take one of them.
+TEST(LabelFile, OneOfSeveralColumnsIsTakenAsTheErrorSays) {
+  const TempFolder folder("labels_columns");
+  const auto read = [&](const std::string& name, const std::string& content) {
+    const auto file = folder.write(name, content);
+    return error_text([&] { read_label_file(file, 3, 3); });
+  };
+  const std::string six("\x00\x01\x01\x02\x02\x00", 6);
+  EXPECT_THAT(read("a.npy", npy("|u1", "(3, 2)", six)),
+              AllOf(HasSubstr("found (3, 2) | to take column 0 of its 2: python3 -c 'import numpy; "
+                              "numpy.save(\"labels.npy\", numpy.load(\""),
+                    HasSubstr("a.npy\")[:, 0])'")));
+  EXPECT_THAT(
+      read("a.bin", six),
+      AllOf(HasSubstr("a.bin: unknown kind of label file | expected a name ending in .npy, .csv or "
+                      ".txt; to take column 0 of its 2: python3 -c 'import numpy; "
+                      "numpy.save(\"labels.npy\", numpy.fromfile(\""),
+            HasSubstr("a.bin\", \"uint8\").reshape(3, 2)[:, 0])'")));
+  // No whole number of labels for each sample.
+  EXPECT_THAT(read("b.bin", six.substr(1)),
+              EndsWith("expected a name ending in .npy, .csv or .txt"));
+  EXPECT_THAT(read("c.npy", npy("|u1", "(2, 3)", six)), EndsWith("found (2, 3)"));
 }
 
 }  // namespace winnow::label_file_test

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "run/small_run.h"
 #include "winnow/sweep/paper.h"
 
@@ -317,6 +319,30 @@ TEST(Sweep, AllMethodsAreRowsWithTheirShortSchedules) {
           << info.name << " " << key;
     }
   }
+}
+
+// Its rank would mean nothing. Who wants its row there names it.
+TEST(Sweep, AllMethodsOfAnArenaAreThoseThatCompete) {
+  Registry registry = builtin_registry();
+  MethodInfo judge = registry.methods.find("fedavg");
+  judge.name = "judge";
+  judge.competes = false;
+  registry.methods.add(judge);
+  const auto rows = [&](const std::string& methods, const std::string& more) {
+    const SweepFile file("[validation]\nsource = \"split\"\n" + more);
+    std::set<std::string> names;
+    for (const SweepRun& run : load_sweep(file.path(), {{"methods", methods}}, registry).runs) {
+      names.insert(run.row);
+    }
+    return names;
+  };
+  const std::string arena = "[arena]\nreference = \"fedavg\"\n";
+  EXPECT_FALSE(rows("\"all\"", arena).contains("judge"));
+  EXPECT_FALSE(rows("\"all\"", arena).contains("audit"));
+  EXPECT_TRUE(rows("\"all\"", arena).contains("fedavg"));
+  EXPECT_TRUE(rows("\"all\"", "").contains("judge"));
+  EXPECT_TRUE(rows("\"all\"", "").contains("audit"));
+  EXPECT_THAT(rows("[\"judge\", \"fedavg\"]", arena), ElementsAre("fedavg", "judge"));
 }
 
 TEST(Sweep, SomeMethodsAreRowsInTheirOrder) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,6 +76,7 @@ class Collector {
   }
 
   const std::string& name() const { return name_; }
+  std::int64_t expected() const { return expected_; }
 
  private:
   void check(std::int64_t label, const std::string& where) const {
@@ -91,14 +93,26 @@ class Collector {
   std::int64_t indexed_ = 0;
 };
 
+// The line of Python that takes one of several columns of labels, such as CIFAR-10N's, out of an
+// array.
+std::string to_take_a_column(const std::string& array, std::int64_t columns) {
+  return fmt::format(
+      "to take column 0 of its {}: python3 -c 'import numpy; numpy.save(\"labels.npy\", {}[:, 0])'",
+      columns, array);
+}
+
 void collect_npy(const std::filesystem::path& path, Collector& collector) {
   const NpyArray array = read_npy(path);
   const std::vector<std::int64_t>& shape = array.shape();
   const bool column = shape.size() == 2 && shape[1] == 1;
   if ((shape.size() != 1 && !column) || array.kind() == NpyArray::Kind::real) {
-    reject_labels(fmt::format(
-        "{}: expected whole numbers of shape (n,) or (n, 1), found {}{}", path.string(),
-        array.kind() == NpyArray::Kind::real ? "real numbers of shape " : "", array.shape_text()));
+    const bool real = array.kind() == NpyArray::Kind::real;
+    const bool several = !real && shape.size() == 2 && shape[0] == collector.expected();
+    reject_labels(
+        fmt::format("{}: expected whole numbers of shape (n,) or (n, 1), found {}{}", path.string(),
+                    real ? "real numbers of shape " : "", array.shape_text()),
+        several ? to_take_a_column(fmt::format("numpy.load(\"{}\")", path.string()), shape[1])
+                : "");
   }
   for (std::size_t i = 0; i < array.size(); ++i) {
     collector.add(array.whole(i), fmt::format("entry {}", i));
@@ -155,6 +169,23 @@ void collect_csv(std::string_view content, Collector& collector) {
   }
 }
 
+// Bytes without a header have no shape; that of a whole number of labels for each sample is likely.
+std::string hint_for_unknown(const std::filesystem::path& path, std::int64_t expected) {
+  const std::string kinds = "expected a name ending in .npy, .csv or .txt";
+  std::error_code failed;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, failed);
+  const auto samples = static_cast<std::uintmax_t>(std::max(expected, std::int64_t{1}));
+  if (failed || path.extension() != ".bin" || bytes == 0 || bytes % samples != 0) {
+    return kinds;
+  }
+  const auto columns = static_cast<std::int64_t>(bytes / samples);
+  return fmt::format(
+      "{}; {}", kinds,
+      to_take_a_column(fmt::format("numpy.fromfile(\"{}\", \"uint8\").reshape({}, {})",
+                                   path.string(), expected, columns),
+                       columns));
+}
+
 }  // namespace
 
 Labels read_label_file(const std::filesystem::path& path, std::int64_t expected_count,
@@ -169,7 +200,7 @@ Labels read_label_file(const std::filesystem::path& path, std::int64_t expected_
     collect_txt(read_file(path), collector);
   } else {
     reject_labels(fmt::format("{}: unknown kind of label file", path.string()),
-                  "expected a name ending in .npy, .csv or .txt");
+                  hint_for_unknown(path, expected_count));
   }
   return collector.take();
 }

@@ -197,6 +197,9 @@ struct MethodInfo {
   // clients gets through all phases of the method. Every method is tested with them, on its own
   // and, as far as they are its own parameters, wrapped; a sweep over all methods sets them, too.
   Json smoke = Json::object();
+  // Whether its model is meant to be good. One that plays rounds for another purpose is no
+  // contestant: it has no row among "all" methods of an arena, where a rank would mean nothing.
+  bool competes = true;
 };
 
 using Methods = Catalog<MethodInfo>;

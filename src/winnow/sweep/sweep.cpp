@@ -130,12 +130,23 @@ void check_schedule(const Json& schedule, const Methods& known) {
   }
 }
 
+// All methods, or those of them that compete.
+std::vector<std::string> all_names(const Methods& known, bool only_contestants) {
+  std::vector<std::string> names;
+  for (const MethodInfo& info : known) {
+    if (info.competes || !only_contestants) {
+      names.push_back(info.name);
+    }
+  }
+  return names;
+}
+
 // A row for each method, with its settings in the schedule or, where the file has none, those by
 // which a short run gets through all its phases.
-Axis methods_axis(const Json& given, const Json& schedule, const Methods& known) {
+Axis methods_axis(const Json& given, const Json& schedule, const Methods& known, bool is_arena) {
   std::vector<std::string> names;
   if (given == "all") {
-    names = known.names();
+    names = all_names(known, is_arena);
   } else if (given.is_array() && !given.empty() &&
              std::ranges::all_of(given, [](const Json& name) { return name.is_string(); })) {
     names = given.get<std::vector<std::string>>();
@@ -182,7 +193,8 @@ std::vector<Axis> take_axes(Json& tree, const Methods& known) {
     fail("methods and [[row]] are both there", "methods has a row for each method; leave one out");
   }
   if (tree.contains("methods")) {
-    axes.push_back(methods_axis(tree["methods"], tree.value("schedule", Json()), known));
+    axes.push_back(methods_axis(tree["methods"], tree.value("schedule", Json()), known,
+                                tree.contains("arena")));
   } else if (tree.contains("schedule")) {
     fail("schedule is there without methods", "it says what the rows of methods = \"all\" set");
   }

@@ -38,9 +38,10 @@ enum class Scale { full, smoke };
 // Reads an experiment file with
 //   [grid]       "key" = [values]: one axis per key, all combinations
 //   [[row]]      name = "...", set = { "key" = value, ... }: one axis of named rows
-//   methods      instead of rows: "all", or a list of names; a row for each, with MethodInfo::smoke
-//   [schedule]   method = { "key" = value }: what these rows set instead; a method that is not
-//   named
+//   methods      instead of rows: "all", or a list of names; a row for each, with
+//   MethodInfo::smoke;
+//                in an arena "all" are those that compete
+//   [schedule]   method = { "key" = value }: what these rows set instead; a method not named here
 //                keeps its defaults, and MethodInfo::smoke is for the small form alone
 //   [[column]]   the same for columns
 //   [paper]      published figures for `winnow table --paper` (run/paper.h)

@@ -426,7 +426,8 @@ MethodInfo audit_info() {
           .group = "audit",
           .summary = "judges labels and images with models that never saw them",
           .make = [] { return std::make_unique<AuditMethod>(); },
-          .smoke = Json::object({{"method.folds", 2}, {"method.least", 2}})};
+          .smoke = Json::object({{"method.folds", 2}, {"method.least", 2}}),
+          .competes = false};
 }
 
 }  // namespace winnow
