@@ -49,7 +49,7 @@ if [[ -f $python ]]; then
   done
   dpkg-deb -x "$python" "$work/python-root"
   place=$work/python-root/usr/lib/python3/dist-packages
-  [[ -s $place/winnow/_core.pyi && -s $work/python-root/usr/share/doc/python3-winnow/copyright ]] ||
+  [[ -s $place/winnow/__init__.pyi && -s $place/winnow/_core.pyi && -s $work/python-root/usr/share/doc/python3-winnow/copyright ]] ||
     fail "python3-winnow lacks files"
   PYTHONPATH=$place /usr/bin/python3 -c "import winnow; assert winnow.__file__.startswith('$place'); winnow.methods()" ||
     fail "python3-winnow cannot be imported"

@@ -13,12 +13,12 @@ export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 WINNOW_PROGRAM=$build/
 cd "$work"
 case "$part" in
   tests)
-    for file in "$root"/tests/python/{methods,data,runs}_test.py; do
+    for file in "$root"/tests/python/{stubs,methods,data,runs}_test.py; do
       PYTHONPATH=$PYTHONPATH:$root/tests/python "$python" "$file" --quiet
     done
     ;;
   page)
-    "$python" "$root/tests/python/walk_through.py" "$root/docs/python.md" > page.py
+    "$python" "$root/tests/python/walk_through.py" "$root/docs/python.md" "$root/README.md" > page.py
     "$python" page.py > output.log 2>&1 || { tail -40 output.log; exit 1; }
     grep -q "^experiment | unknown method 'fedprx' | did you mean 'fedprox'?" output.log
     ;;
