@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "net/open_federation.h"
 #include "net/serve/desk_harness.h"
 #include "winnow/data/npz_writer.h"
 #include "winnow/net/join/channel.h"
@@ -33,8 +34,6 @@ using member::CallLimits;
 using member::Channel;
 using member::Unreachable;
 using ::testing::HasSubstr;
-
-constexpr const char* kHost = "127.0.0.1";
 
 // The least that a member can read.
 Charter charter_of(const std::string& federation) {
@@ -338,56 +337,6 @@ TEST(Wire, AConnectionThatIsDeadWithoutAWordIsReplaced) {
   EXPECT_EQ(tunnel.connections(), 2);
 }
 
-// The files of a federation, and what its server has said.
-struct OpenFederation {
-  OpenFederation() {
-    deal_out(experiment, registry, folder / "dealt");
-    const Credentials server = authority.issue_server({kHost});
-    std::filesystem::create_directories(folder / "dealt/pki");
-    write_file_whole(folder / "dealt/pki/server.pem", server.certificate);
-    write_secret(folder / "dealt/pki/server.key", server.key);
-    write_file_whole(folder / "dealt/pki/authority.pem", server.authority);
-    tree = read_toml(folder / "dealt/federation.toml");
-    anchor_paths(tree, folder / "dealt");
-    tree.erase("members");
-    tree["federation"]["clients"] = 4;
-    tree["serve"]["enrol"] = "open";
-    tree["serve"]["host"] = kHost;
-    tree["serve"]["port"] = 0;
-    call.directory = folder / "run";
-    call.runtime = on_cpu(1);
-    call.stop = &stop;
-    call.say = [this](const std::string& line) {
-      const std::lock_guard lock(mutex);
-      said.push_back(line);
-    };
-  }
-
-  RunOutcome serve_it() { return serve(read_serve_tree(tree, folder / "dealt"), registry, call); }
-  std::string said_after(const std::string& start) {
-    const std::lock_guard lock(mutex);
-    const auto line = std::ranges::find_if(
-        said, [&](const std::string& each) { return each.starts_with(start); });
-    return line == said.end() ? "nothing" : line->substr(start.size());
-  }
-
-  TestFolder folder;
-  Experiment experiment = small({"rounds=2", "federation.fraction=1.0"});
-  Registry registry = methods();
-  Authority authority = Authority::create(folder / "authority", "Open");
-  Json tree;
-  ServeCall call;
-  std::atomic<bool> stop = false;
-  std::mutex mutex;
-  std::vector<std::string> said;
-};
-
-// Has the server end when a test ends early.
-struct Stopper {
-  std::atomic<bool>& stop;
-  ~Stopper() { stop = true; }
-};
-
 // From the files to the model, as `winnow serve` and `winnow swarm` do it.
 TEST(Wire, AnOpenFederationEndsInTheModelOfTheSimulation) {
   OpenFederation open;
@@ -406,10 +355,7 @@ TEST(Wire, AnOpenFederationEndsInTheModelOfTheSimulation) {
 
   std::vector<member::Recruit> recruits;
   for (std::int64_t client = 0; client < 4; ++client) {
-    const std::string name = member_name(client);
-    recruits.push_back({name, open.authority.issue_client(name),
-                        open.folder / ("dealt/" + name + ".npz"),
-                        open.folder / ("states/" + name)});
+    recruits.push_back(open.recruit(client));
   }
   member::PartOptions options;
   options.server = {kHost, port.get()};
