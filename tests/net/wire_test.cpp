@@ -379,6 +379,53 @@ TEST(Wire, AnOpenFederationEndsInTheModelOfTheSimulation) {
   EXPECT_EQ(outcome.model_hash, run.summary.at("model_hash"));
   EXPECT_THAT(open.said_after("revocations: "), HasSubstr("revoked.txt: line 1 is no fingerprint"));
   EXPECT_EQ(open.said_after("serve.revoked is not set"), "nothing");
+  const Json members = Json::parse(read_file(open.folder / "run/members.json"));
+  EXPECT_EQ(members.at("round"), 2);
+  ASSERT_EQ(members.at("members").size(), 4U);
+  for (const Json& each : members.at("members")) {
+    EXPECT_EQ(each.at("status"), "done");
+    EXPECT_EQ(each.at("rounds"), 2);
+  }
+}
+
+// Not only after a round: here none begins.
+TEST(Wire, MembersAreWrittenDownAsTheyComeAndGo) {
+  OpenFederation open;
+  std::promise<std::uint16_t> listening;
+  open.call.listening = [&](std::uint16_t port, std::uint16_t) { listening.set_value(port); };
+  std::future<RunOutcome> served =
+      std::async(std::launch::async, [&open] { return open.serve_it(); });
+  const Stopper stopper{open.stop};
+  auto port = listening.get_future();
+  ASSERT_EQ(port.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  member::PartOptions options;
+  options.server = {kHost, port.get()};
+  options.runtime = on_cpu(1);
+  options.agree = open.said_after("charter ");
+  std::atomic<bool> leaves = false;
+  options.stop = &leaves;
+  const auto says = [&](const std::string& status) {
+    for (int looks = 0; looks < 600; ++looks) {
+      const Json members = Json::parse(read_file(open.folder / "run/members.json")).at("members");
+      if (members.size() == 1 && members[0].at("status") == status) {
+        return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return false;
+  };
+  const member::Recruit recruit = open.recruit(0);
+  std::future<member::Outcome> joined = std::async(
+      std::launch::async, [&] { return member::take_part({recruit}, open.registry, options); });
+  EXPECT_TRUE(says("present"));
+  leaves = true;
+  EXPECT_TRUE(joined.get().interrupted);
+  options.stop = nullptr;
+  member::leave_federation(recruit, options);
+  EXPECT_TRUE(says("left"));
+  EXPECT_EQ(read_history(open.folder / "run").size(), 0U);
+  open.stop = true;
+  EXPECT_TRUE(served.get().interrupted);
 }
 
 TEST(Wire, AServerSaysWhereNothingCanBeRevoked) {
