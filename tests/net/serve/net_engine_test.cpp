@@ -426,7 +426,8 @@ TEST(NetEngine, WhoHasLeftIsDrawnAsBeforeAndTheSimulationOfItGivesTheSameModel) 
   Members members(experiment);
   std::atomic<std::int64_t> gone = -1;
   members.leaves = [&gone](std::int64_t client, const v1::OrderId& order) {
-    return order.round() == 1 && gone.exchange(client) == -1;
+    std::int64_t nobody = -1;
+    return order.round() == 1 && gone.compare_exchange_strong(nobody, client);
   };
   Bench bench(experiment, members, folder / "run", {.quorum = 1.0, .retry = 0.1, .start_with = 4});
   const RunOutcome outcome = bench.run();
