@@ -21,14 +21,15 @@ using namespace winnow;
 
 namespace {
 
-constexpr std::array kFiles{"events.jsonl",   "summary.json",    "findings.json",
-                            "partition.json", "experiment.toml", "sweep.json"};
+constexpr std::array kFiles{"events.jsonl",    "summary.json", "findings.json", "partition.json",
+                            "experiment.toml", "sweep.json",   "members.json"};
 
 constexpr std::size_t kSummary = 1;
 constexpr std::size_t kFindings = 2;
 constexpr std::size_t kPartition = 3;
 constexpr std::size_t kExperiment = 4;
 constexpr std::size_t kSweep = 5;
+constexpr std::size_t kMembers = 6;
 
 constexpr const char* kSettings =
     "iterations = 1\nfinetune_rounds = 1\nusual_rounds = 1\nlid_neighbours = 5";
@@ -47,8 +48,8 @@ class Folder {
     // Its defaults take time to read and are not what is tried.
     right_.at(kExperiment) = fuzz::small_experiment_text("fedcorr", kSettings);
     scratch_.put(place(kExperiment), right_.at(kExperiment));
-    right_.back() = R"({"name":"s","runs":[{"id":"run","row":"a","column":"b","seed":1}],)"
-                    R"("paper":{"metric":"best","figures":{"a":80.0}}})";
+    right_.at(kSweep) = R"({"name":"s","runs":[{"id":"run","row":"a","column":"b","seed":1}],)"
+                        R"("paper":{"metric":"best","figures":{"a":80.0}}})";
   }
 
   std::filesystem::path run() const { return scratch_.path() / "run"; }
@@ -57,8 +58,8 @@ class Folder {
   // All files are right again, whatever became of the last input.
   void mend() {
     for (const std::size_t file : touched_) {
-      if (file == kSweep) {
-        std::filesystem::remove(scratch_.path() / place(file));  // only where it is asked for
+      if (file == kSweep || file == kMembers) {  // only where they are asked for
+        std::filesystem::remove(scratch_.path() / place(file));
       } else {
         scratch_.put(place(file), right_.at(file));
       }
@@ -131,7 +132,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     evidence.csv();
     evidence.json().dump();
   });
-  if (file != kFindings && file != kPartition) {  // which tables do not read
+  if (file != kFindings && file != kPartition && file != kMembers) {  // which tables do not read
     fuzz::only_errors([&] { table(folder.run()); });
     fuzz::only_errors([&] { read_run_experiment(folder.run(), registry); });
   }

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "net/open_federation.h"
 #include "net/serve/desk_harness.h"
 #include "winnow/data/npz_writer.h"
 #include "winnow/net/join/channel.h"
@@ -33,8 +34,6 @@ using member::CallLimits;
 using member::Channel;
 using member::Unreachable;
 using ::testing::HasSubstr;
-
-constexpr const char* kHost = "127.0.0.1";
 
 // The least that a member can read.
 Charter charter_of(const std::string& federation) {
@@ -338,56 +337,6 @@ TEST(Wire, AConnectionThatIsDeadWithoutAWordIsReplaced) {
   EXPECT_EQ(tunnel.connections(), 2);
 }
 
-// The files of a federation, and what its server has said.
-struct OpenFederation {
-  OpenFederation() {
-    deal_out(experiment, registry, folder / "dealt");
-    const Credentials server = authority.issue_server({kHost});
-    std::filesystem::create_directories(folder / "dealt/pki");
-    write_file_whole(folder / "dealt/pki/server.pem", server.certificate);
-    write_secret(folder / "dealt/pki/server.key", server.key);
-    write_file_whole(folder / "dealt/pki/authority.pem", server.authority);
-    tree = read_toml(folder / "dealt/federation.toml");
-    anchor_paths(tree, folder / "dealt");
-    tree.erase("members");
-    tree["federation"]["clients"] = 4;
-    tree["serve"]["enrol"] = "open";
-    tree["serve"]["host"] = kHost;
-    tree["serve"]["port"] = 0;
-    call.directory = folder / "run";
-    call.runtime = on_cpu(1);
-    call.stop = &stop;
-    call.say = [this](const std::string& line) {
-      const std::lock_guard lock(mutex);
-      said.push_back(line);
-    };
-  }
-
-  RunOutcome serve_it() { return serve(read_serve_tree(tree, folder / "dealt"), registry, call); }
-  std::string said_after(const std::string& start) {
-    const std::lock_guard lock(mutex);
-    const auto line = std::ranges::find_if(
-        said, [&](const std::string& each) { return each.starts_with(start); });
-    return line == said.end() ? "nothing" : line->substr(start.size());
-  }
-
-  TestFolder folder;
-  Experiment experiment = small({"rounds=2", "federation.fraction=1.0"});
-  Registry registry = methods();
-  Authority authority = Authority::create(folder / "authority", "Open");
-  Json tree;
-  ServeCall call;
-  std::atomic<bool> stop = false;
-  std::mutex mutex;
-  std::vector<std::string> said;
-};
-
-// Has the server end when a test ends early.
-struct Stopper {
-  std::atomic<bool>& stop;
-  ~Stopper() { stop = true; }
-};
-
 // From the files to the model, as `winnow serve` and `winnow swarm` do it.
 TEST(Wire, AnOpenFederationEndsInTheModelOfTheSimulation) {
   OpenFederation open;
@@ -406,10 +355,7 @@ TEST(Wire, AnOpenFederationEndsInTheModelOfTheSimulation) {
 
   std::vector<member::Recruit> recruits;
   for (std::int64_t client = 0; client < 4; ++client) {
-    const std::string name = member_name(client);
-    recruits.push_back({name, open.authority.issue_client(name),
-                        open.folder / ("dealt/" + name + ".npz"),
-                        open.folder / ("states/" + name)});
+    recruits.push_back(open.recruit(client));
   }
   member::PartOptions options;
   options.server = {kHost, port.get()};
@@ -433,6 +379,53 @@ TEST(Wire, AnOpenFederationEndsInTheModelOfTheSimulation) {
   EXPECT_EQ(outcome.model_hash, run.summary.at("model_hash"));
   EXPECT_THAT(open.said_after("revocations: "), HasSubstr("revoked.txt: line 1 is no fingerprint"));
   EXPECT_EQ(open.said_after("serve.revoked is not set"), "nothing");
+  const Json members = Json::parse(read_file(open.folder / "run/members.json"));
+  EXPECT_EQ(members.at("round"), 2);
+  ASSERT_EQ(members.at("members").size(), 4U);
+  for (const Json& each : members.at("members")) {
+    EXPECT_EQ(each.at("status"), "done");
+    EXPECT_EQ(each.at("rounds"), 2);
+  }
+}
+
+// Not only after a round: here none begins.
+TEST(Wire, MembersAreWrittenDownAsTheyComeAndGo) {
+  OpenFederation open;
+  std::promise<std::uint16_t> listening;
+  open.call.listening = [&](std::uint16_t port, std::uint16_t) { listening.set_value(port); };
+  std::future<RunOutcome> served =
+      std::async(std::launch::async, [&open] { return open.serve_it(); });
+  const Stopper stopper{open.stop};
+  auto port = listening.get_future();
+  ASSERT_EQ(port.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  member::PartOptions options;
+  options.server = {kHost, port.get()};
+  options.runtime = on_cpu(1);
+  options.agree = open.said_after("charter ");
+  std::atomic<bool> leaves = false;
+  options.stop = &leaves;
+  const auto says = [&](const std::string& status) {
+    for (int looks = 0; looks < 600; ++looks) {
+      const Json members = Json::parse(read_file(open.folder / "run/members.json")).at("members");
+      if (members.size() == 1 && members[0].at("status") == status) {
+        return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return false;
+  };
+  const member::Recruit recruit = open.recruit(0);
+  std::future<member::Outcome> joined = std::async(
+      std::launch::async, [&] { return member::take_part({recruit}, open.registry, options); });
+  EXPECT_TRUE(says("present"));
+  leaves = true;
+  EXPECT_TRUE(joined.get().interrupted);
+  options.stop = nullptr;
+  member::leave_federation(recruit, options);
+  EXPECT_TRUE(says("left"));
+  EXPECT_EQ(read_history(open.folder / "run").size(), 0U);
+  open.stop = true;
+  EXPECT_TRUE(served.get().interrupted);
 }
 
 TEST(Wire, AServerSaysWhereNothingCanBeRevoked) {

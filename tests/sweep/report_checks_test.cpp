@@ -45,6 +45,74 @@ TEST(ReportChecks, NamesTheEntryThatIsWrong) {
             "confusions.3[0][0] = -1: expected a whole number from 0 to 9007199254740992");
 }
 
+const char* const kMember =
+    R"({"name": "ann", "client": 3, "status": "away", "samples": 40, "version": "0.2.0",
+        "last_seen": "2026-11-18T06:20:00.123Z", "rounds": 2, "absences": 1, "refusals": 0,
+        "expires": null, "more": [1]})";
+
+// What became of a file with that member after something in it was replaced.
+std::string member_fate(const std::string& old, const std::string& by) {
+  std::string text = R"({"round": 2, "members": [)" + std::string(kMember) + "]}";
+  const std::size_t place = text.find(old);
+  EXPECT_NE(place, std::string::npos) << old;
+  text.replace(place, old.size(), by);
+  return error_text([&] { checked_members(Json::parse(text)); });
+}
+
+TEST(ReportChecks, OfMembersOnlyWhatIsKnownIsTaken) {
+  const Json file{{"round", 2}, {"members", Json::array({Json::parse(kMember)})}, {"extra", 1}};
+  EXPECT_EQ(checked_members(file), Json::parse(R"({"round": 2, "members": [{"name": "ann",
+      "client": 3, "status": "away", "last_seen": "2026-11-18T06:20:00.123Z", "expires": null,
+      "samples": 40, "rounds": 2, "absences": 1, "refusals": 0, "version": "0.2.0"}]})"));
+  EXPECT_EQ(checked_members(Json::parse(R"({"round": 0, "members": []})")).at("members").size(),
+            0U);
+  EXPECT_EQ(member_fate(R"("0.2.0")", R"("")"), "no error") << "of one that has never come";
+  for (const char* status : {"enrolled", "present", "working", "left", "revoked", "done"}) {
+    EXPECT_EQ(member_fate("away", status), "no error");
+  }
+}
+
+TEST(ReportChecks, NamesWhatIsWrongWithAMember) {
+  EXPECT_EQ(member_fate(R"("round": 2)", R"("round": -1)"),
+            "round = -1: expected a whole number from 0 to 9007199254740992");
+  EXPECT_EQ(member_fate(R"("name": "ann")", R"("name": 5)"),
+            "members[0].name = 5: expected a text");
+  EXPECT_EQ(member_fate("ann", ""), "members[0].name: expected 1 to 256 bytes, not 0");
+  EXPECT_EQ(member_fate("ann", std::string(257, 'x')),
+            "members[0].name: expected 1 to 256 bytes, not 257");
+  EXPECT_EQ(member_fate("0.2.0", std::string(300, 'x')),
+            "members[0].version: expected 1 to 256 bytes, not 300");
+  EXPECT_EQ(member_fate(R"("client": 3)", R"("client": 10000000)"),
+            "members[0].client = 10000000: expected a whole number from 0 to 9999999");
+  EXPECT_EQ(member_fate("away", "asleep"),
+            "members[0].status: expected one of enrolled, present, working, away, left, revoked, "
+            "done");
+  EXPECT_EQ(member_fate(R"("absences": 1)", R"("absences": 1.5)"),
+            "members[0].absences = 1.5: expected a whole number from 0 to 9007199254740992");
+  EXPECT_EQ(member_fate(R"("refusals": 0,)", ""), "members[0].refusals is missing");
+  EXPECT_EQ(member_fate(R"("expires": null)", R"("expires": 17)"),
+            "members[0].expires = 17: expected a text");
+  EXPECT_EQ(member_fate(kMember, "[]"), "members[0] = [...]: expected a table");
+  EXPECT_EQ(member_fate(kMember, std::string(kMember) + "," + kMember),
+            "members[1].client: client 3 is there twice");
+  EXPECT_EQ(error_text([] { checked_members(Json::parse(R"({"round": 1, "members": 3})")); }),
+            "members = 3: expected a list");
+}
+
+TEST(ReportChecks, TimesOfMembersAreTimes) {
+  const std::string right = "2026-11-18T06:20:00.123Z";
+  for (const char* wrong :
+       {"", "2026-11-18", "2026-11-18T06:20:00.123", "2026-11-18T06:20:00.123Zz",
+        "2026-13-18T06:20:00.123Z", "2026-00-18T06:20:00.123Z", "2026-11-32T06:20:00.123Z",
+        "2026-11-18T24:20:00.123Z", "2026-11-18T06:60:00.123Z", "2026-11-18T06:20:60.123Z",
+        "2026-11-18 06:20:00.123Z", "x026-11-18T06:20:00.123Z"}) {
+    EXPECT_EQ(member_fate(right, wrong),
+              "members[0].last_seen: expected a time such as 2026-11-18T06:20:00.123Z")
+        << wrong;
+  }
+  EXPECT_EQ(member_fate(right, "2000-01-31T23:59:59.000Z"), "no error");
+}
+
 TEST(ReportChecks, NormsAreTheLastOfEveryClient) {
   NormCollector norms;
   EXPECT_TRUE(norms.result().is_null());

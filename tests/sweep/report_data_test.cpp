@@ -264,4 +264,61 @@ TEST(ReportData, ALabelsEventThatIsNoneIsNamed) {
             damaged + "splits.0: expected 4 counts");
 }
 
+constexpr const char* kTwoMembers =
+    R"({"round": 3, "members": [{"name": "ann", "client": 0, "status": "present", "samples": 40,
+    "version": "0.2.0", "last_seen": "2026-11-18T06:20:00.123Z", "rounds": 3, "absences": 0,
+    "refusals": 2, "expires": "2027-11-18T06:20:00.000Z"}, {"name": "bob", "client": 1,
+    "status": "enrolled", "samples": 0, "version": "", "last_seen": null, "rounds": 0,
+    "absences": 0, "refusals": 0, "expires": null}]})";
+
+TEST(ReportData, AServedRunHasItsMembersAndAPageFollowsThem) {
+  const TestFolder folder;
+  play(folder / "a");
+  ReportReader reader({(folder / "a").string()});
+  EXPECT_FALSE(reader.read().at("runs").at(0).contains("members"));
+  std::string stamp = reader.stamp();
+  write_file_whole(folder / "a/members.json", kTwoMembers);
+  EXPECT_NE(reader.stamp(), stamp);
+  stamp = reader.stamp();
+  Json members = reader.read().at("runs").at(0).at("members");
+  EXPECT_EQ(members.at("round"), 3);
+  ASSERT_EQ(members.at("members").size(), 2U);
+  EXPECT_EQ(members.at("members").at(0).at("refusals"), 2);
+  EXPECT_EQ(members.at("members").at(1).at("last_seen"), nullptr);
+  std::string gone = kTwoMembers;
+  gone.replace(gone.find("present"), 7, "away");
+  write_file_whole(folder / "a/members.json", gone);
+  EXPECT_NE(reader.stamp(), stamp);
+  members = reader.read().at("runs").at(0).at("members");
+  EXPECT_EQ(members.at("members").at(0).at("status"), "away");
+}
+
+TEST(ReportData, AFileOfMembersThatIsNoneIsNamed) {
+  const TestFolder folder;
+  play(folder / "a");
+  const std::filesystem::path path = folder / "a/members.json";
+  const auto told = [&](const std::string& text) {
+    write_file_whole(path, text);
+    return error_text([&] { read({(folder / "a").string()}); });
+  };
+  const std::string damaged = path.string() + " is damaged: ";
+  const std::string hint = " | delete it; 'winnow serve' writes it anew";
+  EXPECT_EQ(told("[1]"), damaged + "it is no object" + hint);
+  EXPECT_EQ(told("{}"), damaged + "members is missing" + hint);
+  EXPECT_THAT(told(std::string(kTwoMembers).substr(0, 100)), HasSubstr(damaged));
+  EXPECT_THAT(
+      told(R"({"round": 1, "members": )" + std::string(100, '[') + std::string(100, ']') + "}"),
+      HasSubstr(damaged));
+  EXPECT_EQ(told(R"({"round": 1, "members": ["ann"]})"),
+            damaged + R"(members[0] = "ann": expected a table)" + hint);
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  EXPECT_THAT(error_text([&] { read({(folder / "a").string()}); }), HasSubstr(path.string()));
+  std::filesystem::remove(path);
+  write_file_whole(path, "");
+  std::filesystem::resize_file(path, (std::uintmax_t{64} << 20) + 1);
+  EXPECT_THAT(error_text([&] { read({(folder / "a").string()}); }),
+              HasSubstr("it has 67108865 bytes, more than the 67108864 allowed"));
+}
+
 }  // namespace winnow::report_data_test

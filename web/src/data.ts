@@ -109,6 +109,21 @@ export interface Partition {
   truth_unknown?: boolean; // the user's own labels, with no noise put on them
 }
 
+export type MemberStatus = "enrolled" | "present" | "working" | "away" | "left" | "revoked" | "done";
+
+export interface Member {
+  name: string;
+  client: number;
+  status: MemberStatus;
+  last_seen: string | null; // "2026-11-18T06:20:00.123Z"
+  expires: string | null; // its certificate
+  samples: number;
+  rounds: number;
+  absences: number;
+  refusals: number;
+  version?: string;
+}
+
 export interface Run {
   id: string;
   row: string;
@@ -123,6 +138,7 @@ export interface Run {
   summary?: Summary;
   findings?: Findings;
   labels?: LabelsAt[];
+  members?: { round: number; members: Member[] }; // of a federation that is or was served
   norms?: { thinned: boolean; by_client: ByClient<number[]> };
   images?: { flagged: GroupImage[]; others: GroupImage[] };
   partition?: number;

@@ -29,6 +29,7 @@ import { experimentSection } from "./sections/experiment";
 import { imagesSection } from "./sections/images";
 import { likenessSection } from "./sections/likeness";
 import { lossSection } from "./sections/loss";
+import { membersSection } from "./sections/members";
 import { partitionSection } from "./sections/partition";
 import { resultsSection } from "./sections/results";
 import { scoresSection, seriesSection } from "./sections/scores";
@@ -71,6 +72,7 @@ class Page {
     stagesSection(),
     partitionSection(),
   ];
+  private readonly members = membersSection();
   private readonly experiment = experimentSection();
   private detailed = ""; // what the detail was drawn for
 
@@ -83,7 +85,7 @@ class Page {
     this.inDetail.append(
       h("h2", { id: "detail" }, "One run in detail"),
       this.subject,
-      ...elements(this.detail),
+      ...elements([this.members, ...this.detail]),
     );
     this.main.append(...elements(this.comparison), this.inDetail, this.experiment.element);
     host.replaceChildren(
@@ -290,6 +292,7 @@ class Page {
       this.inDetail.dataset.files = run ? runPrefix(run) : "";
       this.refresh(this.detail);
     }
+    this.refresh([this.members]); // they come and go all the time
     this.contents.update(this.main);
   }
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,8 @@ class Engine : public Fleet {
   // Between these two the asks belong to this round, counted from 0. Either may throw Undecided.
   virtual void begin(std::int64_t /*round*/) {}
   virtual void end() {}
+  // The clients that were there when the round began, ascending; nothing where all always are.
+  virtual std::optional<std::vector<std::int64_t>> present() const { return std::nullopt; }
 
   // What clients have minimised since the last commit() or rollback().
   virtual const TrainingLoss& training_loss() const = 0;

@@ -219,6 +219,9 @@ Session::Played Session::play() {
     if (!fleet_->absences().empty()) {
       played.notes["absent"] = absences_to_json(fleet_->absences());
     }
+    if (const auto present = engine_->present()) {
+      played.notes["present"] = *present;
+    }
     // The last rounds always, so that last10 is a mean over ten rounds and not ten evaluations.
     const bool due = (round + 1) % experiment_.eval_every == 0 || round >= rounds_ - kLastRounds;
     if (due && measures()) {

@@ -1,10 +1,14 @@
 #include "winnow/sweep/report_checks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "winnow/base/error.h"
 
@@ -15,6 +19,9 @@ constexpr std::int64_t kLastClient = 9'999'999;  // a federation has at most ten
 constexpr std::size_t kMostTimes = 1000;
 constexpr std::size_t kMostNorms = 100'000;
 constexpr std::size_t kSplitCounts = 4;
+constexpr std::size_t kLongestWord = 256;  // names and versions of members
+constexpr std::array<std::string_view, 7> kMemberStatuses{"enrolled", "present", "working", "away",
+                                                          "left",     "revoked", "done"};
 
 void check_client(const std::string& digits, const CheckedJson& value) {
   std::int64_t client = -1;
@@ -71,7 +78,78 @@ void check_square(const CheckedJson& square) {
   }
 }
 
+std::string word_of(const CheckedJson& value) {
+  std::string word = value.text();
+  if (word.empty() || word.size() > kLongestWord) {
+    throw Error(ErrorKind::run, fmt::format("{}: expected 1 to {} bytes, not {}", value.name(),
+                                            kLongestWord, word.size()));
+  }
+  return word;
+}
+
+std::string status_of_member(const CheckedJson& value) {
+  std::string status = value.text();
+  if (std::ranges::find(kMemberStatuses, status) == kMemberStatuses.end()) {
+    throw Error(ErrorKind::run, fmt::format("{}: expected one of {}", value.name(),
+                                            fmt::join(kMemberStatuses, ", ")));
+  }
+  return status;
+}
+
+// "2026-11-18T06:20:00.123Z", with digits in the places of its digits and numbers in their ranges.
+bool is_time(std::string_view text) {
+  constexpr std::string_view kForm = "0000-00-00T00:00:00.000Z";
+  const auto fits = [](char wanted, char found) {
+    return wanted == '0' ? found >= '0' && found <= '9' : found == wanted;
+  };
+  if (!std::ranges::equal(kForm, text, fits)) {
+    return false;
+  }
+  const std::string_view month = text.substr(5, 2);
+  const std::string_view day = text.substr(8, 2);
+  return month >= "01" && month <= "12" && day >= "01" && day <= "31" &&
+         text.substr(11, 2) <= "23" && text.substr(14, 2) <= "59" && text.substr(17, 2) <= "59";
+}
+
+Json time_of_member(const CheckedJson& value) {
+  if (value.is_null()) {
+    return nullptr;
+  }
+  std::string time = value.text();
+  if (!is_time(time)) {
+    throw Error(ErrorKind::run,
+                fmt::format("{}: expected a time such as 2026-11-18T06:20:00.123Z", value.name()));
+  }
+  return time;
+}
+
 }  // namespace
+
+Json checked_members(const Json& file) {
+  const CheckedJson all(file, "");
+  Json members = Json::array();
+  std::set<std::int64_t> known;
+  for (const CheckedJson& member : all.at("members").elements()) {
+    const CheckedJson client = member.at("client");
+    if (!known.insert(client.whole(0, kLastClient)).second) {
+      throw Error(ErrorKind::run, fmt::format("{}: client {} is there twice", client.name(),
+                                              client.json().get<std::int64_t>()));
+    }
+    Json entry{{"name", word_of(member.at("name"))},
+               {"client", client.json()},
+               {"status", status_of_member(member.at("status"))},
+               {"last_seen", time_of_member(member.at("last_seen"))},
+               {"expires", time_of_member(member.at("expires"))}};
+    for (const char* count : {"samples", "rounds", "absences", "refusals"}) {
+      entry[count] = member.at(count).count();
+    }
+    if (const CheckedJson version = member.at("version"); !version.text().empty()) {
+      entry["version"] = word_of(version);  // who has never come has none
+    }
+    members.push_back(std::move(entry));
+  }
+  return {{"round", all.at("round").count()}, {"members", std::move(members)}};
+}
 
 void check_findings(const Json& findings) {
   const CheckedJson all(findings, "");

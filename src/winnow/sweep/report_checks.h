@@ -19,6 +19,10 @@ void check_findings(const Json& findings);
 // An event "labels" (run/judge.h, judge_labels): shares, counts, and squares of one size.
 void check_labels(const Json& event);
 
+// What members.json (net/serve/members_file.h) says of the members of a federation, checked:
+// `round` and `members`, each with what is known of it and nothing else.
+Json checked_members(const Json& file);
+
 // Gradient norms by client, of the last round in which the client sent them. Of more than 100,000
 // in all every client keeps as many, evenly chosen from its first to its last.
 class NormCollector {

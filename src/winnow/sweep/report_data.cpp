@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 
 // Size and time of everything a report reads of a run.
 std::string stamp_of(const fs::path& directory) {
-  constexpr std::array kFiles{kExperimentFile, kEventsFile, kSummaryFile, kFindingsFile,
-                              kPartitionFile};
+  constexpr std::array kFiles{kExperimentFile, kEventsFile,    kSummaryFile,
+                              kFindingsFile,   kPartitionFile, kMembersFile};
   std::string stamp = is_running(directory) ? "running\n" : "";
   for (const char* name : kFiles) {
     std::error_code missing;
@@ -46,13 +46,12 @@ std::string text_or_nothing(const fs::path& path) {
   return fs::exists(path) ? read_file(path) : std::string();
 }
 
-Json parse_object(const std::string& text, const fs::path& path) {
-  constexpr const char* kHint =
-      "delete it; 'winnow resume' writes it anew unless the run is finished";
-  Json json = parse_json(text, path.string(), ErrorKind::run, kHint);
+Json parse_object(
+    const std::string& text, const fs::path& path,
+    const char* hint = "delete it; 'winnow resume' writes it anew unless the run is finished") {
+  Json json = parse_json(text, path.string(), ErrorKind::run, hint);
   if (!json.is_object()) {
-    throw Error(ErrorKind::run, fmt::format("{} is damaged: it is no object", path.string()),
-                kHint);
+    throw Error(ErrorKind::run, fmt::format("{} is damaged: it is no object", path.string()), hint);
   }
   return json;
 }
@@ -182,6 +181,23 @@ Json read_findings(const fs::path& directory, const Json& summary) {
   return findings;
 }
 
+// Null where the run was not served.
+Json read_members(const fs::path& directory) {
+  constexpr std::uintmax_t kLargest = 64 << 20;
+  constexpr const char* kHint = "delete it; 'winnow serve' writes it anew";
+  const fs::path path = directory / kMembersFile;
+  if (!fs::exists(path)) {
+    return nullptr;
+  }
+  const Json file = parse_object(read_file(path, kLargest), path, kHint);
+  try {
+    return checked_members(file);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::run, fmt::format("{} is damaged: {}", path.string(), error.what()),
+                kHint);
+  }
+}
+
 Json read_run(const RunPlace& place) {
   const fs::path& directory = place.directory;
   Json run{{"id", directory.string()},
@@ -202,6 +218,9 @@ Json read_run(const RunPlace& place) {
   Json summary = read_summary(directory);
   if (Json findings = read_findings(directory, summary); !findings.is_null()) {
     run["findings"] = std::move(findings);
+  }
+  if (Json members = read_members(directory); !members.is_null()) {
+    run["members"] = std::move(members);
   }
   if (!summary.is_null()) {
     summary.erase("scores");  // they are among the findings

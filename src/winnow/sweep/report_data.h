@@ -25,9 +25,10 @@ class ReportReader {
   // started, stopped or finished) and, as far as the folder holds them, experiment, planned_rounds,
   // history (one list per column of the log), summary, findings (with the mixture of two normal
   // distributions fitted to every score), labels (judge_labels() at the times that the method keeps
-  // them), norms (NormCollector; the only thing that may be thinned out) and partition, its place
-  // in `partitions`: runs that share a partition share the entry. Throws Error naming the folder or
-  // the file that is missing or damaged.
+  // them), norms (NormCollector; the only thing that may be thinned out), members (of a federation
+  // that is or was served, checked_members()) and partition, its place in `partitions`: runs that
+  // share a partition share the entry. Throws Error naming the folder or the file that is missing
+  // or damaged.
   Json read();
 
  private:

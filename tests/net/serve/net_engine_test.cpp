@@ -278,6 +278,17 @@ class Bench final : public RunObserver {
   std::unique_ptr<Desk> desk_;
 };
 
+// `present` of the rounds of a log, in order; null where a round has none.
+std::vector<Json> present_in(const std::filesystem::path& directory) {
+  std::vector<Json> present;
+  read_events(directory, [&](const Json& event) {
+    if (event.at("event") == "round") {
+      present.push_back(event.value("present", Json()));
+    }
+  });
+  return present;
+}
+
 std::string simulated_hash(const Experiment& experiment) {
   return undisturbed_hashes(experiment).back();
 }
@@ -304,7 +315,16 @@ TEST(NetEngine, TheModelAndTheTrafficAreThoseOfTheSimulation) {
   EXPECT_EQ(outcome.summary.at("engine"), "net");
   EXPECT_EQ(bench.journal().committed(), 2) << "the last round is settled by who serves";
   bench.desk().settle(3);
+  EXPECT_EQ(present_in(folder / "run"), std::vector<Json>(3, Json{0, 1, 2, 3}));
   EXPECT_NO_THROW(remove_run(folder / "run")) << "it knows all files of a federation";
+}
+
+TEST(NetEngine, ASimulationDoesNotSayWhoWasPresent) {
+  const Experiment experiment = served_experiment({"rounds=2", "federation.dropout=0.5"});
+  const TestFolder folder;
+  RunObserver silent;
+  start_run(experiment, methods(), on_cpu(1), folder / "run", nullptr, silent);
+  EXPECT_EQ(present_in(folder / "run"), std::vector<Json>(2));
 }
 
 TEST(NetEngine, FixedSumsAreThoseOfTheSimulation) {
@@ -406,12 +426,20 @@ TEST(NetEngine, WhoHasLeftIsDrawnAsBeforeAndTheSimulationOfItGivesTheSameModel) 
   Members members(experiment);
   std::atomic<std::int64_t> gone = -1;
   members.leaves = [&gone](std::int64_t client, const v1::OrderId& order) {
-    return order.round() == 1 && gone.exchange(client) == -1;
+    std::int64_t nobody = -1;
+    return order.round() == 1 && gone.compare_exchange_strong(nobody, client);
   };
   Bench bench(experiment, members, folder / "run", {.quorum = 1.0, .retry = 0.1, .start_with = 4});
   const RunOutcome outcome = bench.run();
   EXPECT_GE(gone, 0);
   EXPECT_LT(outcome.summary.at("participations"), 12) << "nobody waits for it";
+  const std::vector<Json> present = present_in(folder / "run");
+  ASSERT_EQ(present.size(), 6U);
+  std::vector<std::int64_t> others{0, 1, 2, 3};
+  std::erase(others, gone.load());
+  for (std::size_t round = 0; round < present.size(); ++round) {
+    EXPECT_EQ(present[round], round < 2 ? Json({0, 1, 2, 3}) : Json(others)) << round;
+  }
   EXPECT_EQ(outcome.summary.at("model_hash"),
             simulated_hash(served_experiment(
                 {"federation.fraction=0.5", "rounds=6",
@@ -438,11 +466,13 @@ TEST(NetEngine, OnlyTheBeginningWaitsForMembers) {
   EXPECT_THROW(engine->begin(0), Interrupted);
   bench.join_all();
   EXPECT_NO_THROW(engine->begin(0));
+  EXPECT_EQ(engine->present(), (std::vector<std::int64_t>{0, 1, 2}));
   v1::Farewell farewell;
   farewell.set_process(process('p'));
   std::ignore = bench.desk->leave(identity("ann"), farewell);
   restart();
   EXPECT_NO_THROW(engine->begin(0)) << "it had begun";
+  EXPECT_EQ(engine->present(), (std::vector<std::int64_t>{1, 2})) << "ann has left";
   restart();
   EXPECT_NO_THROW(engine->begin(1));
   EXPECT_THAT(bench.events, Not(Contains("waiting for members")));

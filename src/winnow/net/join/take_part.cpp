@@ -82,6 +82,12 @@ auto patiently(const Recruit& recruit, const PartOptions& options, const Action&
   }
 }
 
+std::unique_ptr<Channel> channel_of(const Recruit& recruit, const PartOptions& options) {
+  std::unique_ptr<Channel> channel =
+      open_channel(options.server.host, options.server.port, recruit.credentials, options.stop);
+  return options.wrap ? options.wrap(std::move(channel), recruit.name) : std::move(channel);
+}
+
 Offer offer_for(const Recruit& recruit, Channel& channel, const std::string& process,
                 const PartOptions& options) {
   Offer offer = patiently(recruit, options, [&] { return ask_offer(channel, process); });
@@ -259,13 +265,12 @@ Outcome take_part(std::vector<Recruit> recruits, const Registry& registry,
   std::vector<Enlisted> enlisted;
   std::optional<Offer> agreed;
   for (const Recruit& recruit : recruits) {
-    Enlisted member{
-        recruit.name,
-        recruit.data,
-        lock_state(recruit.state),
-        open_channel(options.server.host, options.server.port, recruit.credentials, options.stop),
-        std::make_unique<Keep>(recruit.state),
-        random_process()};
+    Enlisted member{recruit.name,
+                    recruit.data,
+                    lock_state(recruit.state),
+                    channel_of(recruit, options),
+                    std::make_unique<Keep>(recruit.state),
+                    random_process()};
     Offer offer = offer_for(recruit, *member.channel, member.process, options);
     if (!agreed || agreed->hash != offer.hash) {
       require_consent(offer.charter, offer.hash,
@@ -319,8 +324,7 @@ Outcome take_part(std::vector<Recruit> recruits, const Registry& registry,
 }
 
 void leave_federation(const Recruit& recruit, const PartOptions& options) {
-  const std::unique_ptr<Channel> channel =
-      open_channel(options.server.host, options.server.port, recruit.credentials, options.stop);
+  const std::unique_ptr<Channel> channel = channel_of(recruit, options);
   const std::string process = random_process();
   std::ignore = offer_for(recruit, *channel, process, options);
   v1::Farewell farewell;

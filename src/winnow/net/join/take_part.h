@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@
 #include "winnow/run/workplace.h"
 
 namespace winnow::member {
+
+class Channel;
 
 struct ServerAddress {
   std::string host;
@@ -38,6 +41,9 @@ struct PartOptions {
   std::function<void(const std::string& line)> say = {};  // for a person; from any thread
   Runtime runtime;
   const std::atomic<bool>* stop = nullptr;
+  // What to use in place of a member's channel, for tests that listen to it; none: the channel.
+  std::function<std::unique_ptr<Channel>(std::unique_ptr<Channel> channel, const std::string& name)>
+      wrap = {};
 };
 
 struct Outcome {

@@ -86,6 +86,13 @@ void NetEngine::begin(std::int64_t round) {
   }
   samples_ = row->samples;
   samples_.resize(static_cast<std::size_t>(size()));
+  present_.clear();
+  for (const MemberView& view : desk().members()) {
+    if (view.row.status == MemberStatus::present &&
+        samples_.at(static_cast<std::size_t>(view.row.client)) > 0) {
+      present_.push_back(view.row.client);
+    }
+  }
   desk().begin(round, row->attempt, samples_);
   round_ = round;
   attempt_ = row->attempt;

@@ -49,6 +49,9 @@ class NetEngine final : public Engine {
   void settled(std::int64_t rounds) override;
   void begin(std::int64_t round) override;
   void end() override;
+  // Those that the round counts with samples and that had not left when it began; after a restart
+  // in its middle, when it went on.
+  std::optional<std::vector<std::int64_t>> present() const override { return present_; }
   // The loss of training stays with the members.
   const TrainingLoss& training_loss() const override { return loss_; }
   std::vector<std::int64_t> commit() override;
@@ -92,6 +95,7 @@ class NetEngine final : public Engine {
   std::int64_t ordered_ = 0;   // in the round, of members who have not left
   std::int64_t answered_ = 0;  // of them
   std::vector<std::int64_t> samples_;
+  std::vector<std::int64_t> present_;
   // Digests of models that were sent in the round, by their tensor; the state keeps it alive.
   std::map<const void*, std::pair<State, std::string>> digests_;
   std::map<std::int64_t, std::string> own_;

@@ -18,6 +18,7 @@
 #include "winnow/net/pki/credentials.h"
 #include "winnow/net/pki/revocations.h"
 #include "winnow/net/serve/desk.h"
+#include "winnow/net/serve/members_file.h"
 #include "winnow/net/serve/net_engine.h"
 #include "winnow/net/serve/network_log.h"
 #include "winnow/net/serve/reply_bounds.h"
@@ -123,6 +124,7 @@ class Serving final : public RunObserver {
     log_->write("info", resumes_ ? "restart" : "start",
                 {{"rounds_done", session.rounds_done()}, {"charter", charter_.hash()}});
     metrics_.set("winnow_round", "", static_cast<double>(session.rounds_done()));
+    members_->write(session.rounds_done());
     start_service();
     serve_metrics();
     say(fmt::format("charter {}", charter_.hash()));
@@ -139,7 +141,6 @@ class Serving final : public RunObserver {
     if (call_.listening) {
       call_.listening(service_->port(), pages_ == nullptr ? std::uint16_t{0} : pages_->port());
     }
-    write_members(session.rounds_done());
     before_ = std::chrono::steady_clock::now();
     if (call_.observer != nullptr) {
       call_.observer->started(session);
@@ -151,7 +152,7 @@ class Serving final : public RunObserver {
     metrics_.observe("winnow_round_seconds", "",
                      std::chrono::duration<double>(now - before_).count());
     before_ = now;
-    write_members(session.rounds_done());
+    members_->write(session.rounds_done());
     if (call_.observer != nullptr) {
       call_.observer->played(session, played);
     }
@@ -196,6 +197,7 @@ class Serving final : public RunObserver {
     ticker_ = std::make_unique<Helper>([this](const std::atomic<bool>& stop) {
       while (!stop) {
         desk_->tick();
+        members_->look();
         std::this_thread::sleep_for(kTick);
       }
     });
@@ -312,27 +314,8 @@ class Serving final : public RunObserver {
         [this](double seconds) { metrics_.observe("winnow_journal_sync_seconds", "", seconds); });
     spool_ = std::make_unique<Spool>(directory / kSpoolFolder);
     desk_ = std::make_unique<Desk>(setup_, *journal_, *spool_, clock_, metrics_);
+    members_ = std::make_unique<MembersFile>(directory / kMembersFile, *desk_, clock_);
     engine_->attach(*desk_, *journal_);
-  }
-
-  void write_members(std::int64_t rounds) const {
-    Json members = Json::array();
-    for (const MemberView& view : desk_->members()) {
-      const MemberRow& row = view.row;
-      members.push_back(
-          {{"name", row.name},
-           {"client", row.client},
-           {"status", view.status},
-           {"samples", row.samples},
-           {"version", row.version},
-           {"last_seen", row.seen == 0 ? Json(nullptr) : Json(time_text(row.seen))},
-           {"rounds", row.rounds},
-           {"absences", row.absences},
-           {"refusals", row.refusals},
-           {"expires", view.expires == 0 ? Json(nullptr) : Json(time_text(view.expires * 1000))}});
-    }
-    write_file_whole(call_.directory / kMembersFile,
-                     Json{{"round", rounds}, {"members", members}}.dump(2) + "\n");
   }
 
   std::string metrics_text() {
@@ -368,7 +351,7 @@ class Serving final : public RunObserver {
 
   void say_goodbye(const RunOutcome& outcome) {
     desk_->settle(outcome.rounds_done);
-    write_members(outcome.rounds_done);
+    members_->write(outcome.rounds_done);
     desk_->finish(outcome.summary.at("model_hash").get<std::string>());
     if (!desk_->all_told()) {
       say(fmt::format(
@@ -381,6 +364,7 @@ class Serving final : public RunObserver {
            (call_.stop == nullptr || !*call_.stop)) {
       std::this_thread::sleep_for(kTick);
     }
+    members_->write(outcome.rounds_done);
     log_->write("info", "finished", {{"rounds", outcome.rounds_done}});
   }
 
@@ -401,6 +385,7 @@ class Serving final : public RunObserver {
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<Spool> spool_;
   std::unique_ptr<Desk> desk_;
+  std::unique_ptr<MembersFile> members_;
   std::chrono::steady_clock::time_point before_;
   // What uses the desk goes before it.
   std::unique_ptr<PageServer> pages_;
