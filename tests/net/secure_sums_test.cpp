@@ -2,16 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <future>
-#include <thread>
-
+#include "net/served.h"
 #include "run/method_schedules.h"
-#include "run/small_run.h"
 #include "testing/errors.h"
-#include "winnow/net/join/take_part.h"
-#include "winnow/net/pki/authority.h"
-#include "winnow/net/serve/serving.h"
-#include "winnow/run/deal.h"
 
 namespace winnow::secure_sums_test {
 
@@ -60,11 +53,7 @@ Experiment experiment_of(const std::vector<std::string>& sets = {}) {
 }
 
 std::string simulated_hash(const Experiment& experiment) {
-  Session session(experiment, registry_with(), on_cpu(), nullptr);
-  while (session.rounds_done() < session.rounds()) {
-    session.play();
-  }
-  return session.model_hash();
+  return simulated(experiment, registry_with()).at("model_hash");
 }
 
 struct How {
@@ -74,73 +63,15 @@ struct How {
   int stops_after = 0;  // replies; the server is then started again
 };
 
-void write_server_credentials(const std::filesystem::path& folder, Authority& authority) {
-  const Credentials server = authority.issue_server({"localhost"});
-  std::filesystem::create_directories(folder);
-  write_file_whole(folder / "server.pem", server.certificate);
-  write_secret(folder / "server.key", server.key);
-  write_file_whole(folder / "authority.pem", server.authority);
-}
-
 // What a federation of the experiment ends in; five members, each with a connection of its own.
 std::string served_hash(const std::filesystem::path& place, const How& how) {
-  deal_out(experiment_of(), registry_with(), place);
-  Authority authority = Authority::create(place / "authority", "five");
-  write_server_credentials(place / "pki", authority);
-  const auto file_with = [&](std::uint16_t port) {
-    return net::load_serve_file(place / "federation.toml",
-                                {{"serve.port", std::to_string(port)},
-                                 {"serve.deadline", std::to_string(how.deadline)},
-                                 {"serve.samples_at_most", "1000"},
-                                 {"serve.secure_sums", how.secure ? "true" : "false"}});
-  };
-  std::promise<std::uint16_t> port;
-  std::string charter;
-  std::atomic<bool> stop = false;
-  std::atomic<int> replies = 0;
-  net::ServeCall call;
-  call.directory = place / "run";
-  call.runtime = on_cpu(1);
-  call.farewell = 120;  // who has to wait before it asks again must still hear of the end
-  call.stop = &stop;
-  call.say = [&](const std::string& line) {
-    if (line.starts_with("charter ")) {
-      charter = line.substr(8);
-    }
-  };
-  call.listening = [&](std::uint16_t listens, std::uint16_t) { port.set_value(listens); };
-  call.fail = [&](std::string_view point) {
-    stop = stop || (point == net::kAfterVerdict && ++replies == how.stops_after);
-  };
-  std::future<RunOutcome> outcome = std::async(
-      std::launch::async, [&] { return net::serve(file_with(0), registry_with(), call); });
-  const std::uint16_t listens = port.get_future().get();
-  std::vector<std::future<member::Outcome>> members;
-  for (std::int64_t client = 0; client < 5; ++client) {
-    const std::string name = member_name(client);
-    const Credentials own = authority.issue_client(name);
-    members.push_back(std::async(std::launch::async, [&, name, own] {
-      member::PartOptions options;
-      options.server = {"localhost", listens};
-      options.agree = charter;
-      options.runtime = on_cpu(1);
-      return member::take_part({{name, own, place / (name + ".npz"), place / ("state-" + name)}},
-                               registry_with(how.fails), options);
-    }));
-  }
-  RunOutcome done = outcome.get();
-  if (how.stops_after > 0) {
-    EXPECT_TRUE(done.interrupted);
-    stop = false;
-    call.fail = {};
-    call.listening = {};
-    call.say = {};
-    done = net::serve(file_with(listens), registry_with(), call);
-  }
-  for (std::future<member::Outcome>& one : members) {
-    EXPECT_EQ(one.get().finished, 1U);
-  }
-  return done.summary.at("model_hash");
+  return served_hash(experiment_of(), place,
+                     {.registry = registry_with(),
+                      .members_registry = registry_with(how.fails),
+                      .settings = {{"serve.deadline", std::to_string(how.deadline)},
+                                   {"serve.secure_sums", how.secure ? "true" : "false"}},
+                      .one_connection_each = true,
+                      .stops_after = how.stops_after});
 }
 
 TEST(SecureSums, MaskedUnmaskedAndSimulatedRunsHaveOneHash) {

@@ -150,6 +150,39 @@ TEST_F(PkiCommand, IssuesBothKinds) {
                            " is that of another federation\n  choose another folder\n");
 }
 
+TEST_F(PkiCommand, IssuesForSeveralMembersInOneStart) {
+  const auto issue = [&](const std::vector<std::string>& names, bool replace = false) {
+    std::vector<std::string> words{"issue", "client", "--authority", authority_, "--out", at("m")};
+    words.insert(words.end(), names.begin(), names.end());
+    if (replace) {
+      words.emplace_back("--replace");
+    }
+    return call(words);
+  };
+  const Answer made = issue({"a", "b", "c"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, ContainsRegex("^certificate and key of the member a in .*\n"
+                                      "certificate and key of the member b in .*\n"
+                                      "certificate and key of the member c in .*\n$"));
+  for (const std::string name : {"a", "b", "c"}) {
+    EXPECT_EQ(identity_of(read_file(at("m/" + name + ".pem"))).name, name);
+    EXPECT_NO_THROW(read_credentials(at("m/" + name + ".pem"), at("m/" + name + ".key"),
+                                     at("m/authority.pem")));
+  }
+  // All or nobody: where one of them cannot be, the others have no certificate either.
+  EXPECT_EQ(issue({"d", "b"}).err,
+            "winnow: b already has a certificate\n"
+            "  --replace makes a new one and revokes the old one\n");
+  EXPECT_EQ(issue({"d", "e/f"}).code, 2);
+  EXPECT_EQ(issue({"d", "d"}).err, "winnow: d is named twice\n");
+  write_file_whole(at("m/g.pem"), "somebody's");
+  EXPECT_EQ(issue({"d", "g"}).err, "winnow: " + at("m/g.pem") +
+                                       " already exists\n"
+                                       "  choose another place, or move the file away\n");
+  EXPECT_FALSE(fs::exists(at("m/d.pem")));
+  EXPECT_EQ(Authority::open(authority_).issued().size(), 3U);
+}
+
 TEST_F(PkiCommand, RevokesAndLists) {
   ASSERT_EQ(call({"issue", "client", "a", "--authority", authority_, "--out", at("m")}).code, 0);
   ASSERT_EQ(call({"issue", "client", "b", "--authority", authority_, "--out", at("m")}).code, 0);

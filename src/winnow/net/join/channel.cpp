@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <iterator>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -20,6 +22,7 @@ using Milliseconds = std::chrono::milliseconds;
 
 constexpr int kMostReceived = 2 << 20;
 constexpr Milliseconds kGlance{100};  // how often a call looks whether to stop
+constexpr std::chrono::seconds kRest{60};
 
 // What a failed call means.
 std::exception_ptr failure_of(const grpc::Status& status) {
@@ -86,6 +89,50 @@ std::shared_ptr<Connection> new_connection(const std::string& target,
   return connection;
 }
 
+// Where connections go that are no longer used. gRPC 1.51 can abort (ref_counted.h) where a channel
+// is destroyed in the very moment in which its connection fails, as when a server turns a member
+// away or ends. So a connection rests here for longer than an attempt to connect takes, and goes at
+// a moment at which it is not trying. What is left when the process ends is left to the system.
+class RestingPlace {
+ public:
+  // The only one, which is never destroyed.
+  static RestingPlace& here() {
+    static RestingPlace& place = *std::make_unique<RestingPlace>().release();
+    return place;
+  }
+
+  void take(std::shared_ptr<Connection> connection) {
+    const std::lock_guard lock(mutex_);
+    resting_.push_back({std::move(connection), std::chrono::steady_clock::now()});
+  }
+
+  // Lets those go that have rested. Not to be called on a thread of gRPC.
+  void clear() {
+    std::vector<Resting> rested;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto begin = std::partition(resting_.begin(), resting_.end(),
+                                        [](const Resting& one) { return !one.may_go(); });
+      rested.assign(std::make_move_iterator(begin), std::make_move_iterator(resting_.end()));
+      resting_.erase(begin, resting_.end());
+    }
+  }
+
+ private:
+  struct Resting {
+    std::shared_ptr<Connection> connection;
+    std::chrono::steady_clock::time_point since;
+
+    bool may_go() const {
+      return connection.use_count() == 1 && std::chrono::steady_clock::now() - since > kRest &&
+             connection->channel->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_CONNECTING;
+    }
+  };
+
+  std::mutex mutex_;
+  std::vector<Resting> resting_;
+};
+
 class GrpcChannel final : public Channel {
  public:
   GrpcChannel(const std::string& host, std::uint16_t port, Credentials credentials,
@@ -96,6 +143,13 @@ class GrpcChannel final : public Channel {
         credentials_(std::move(credentials)),
         stop_(stop),
         limits_(limits) {}
+  ~GrpcChannel() override {
+    if (connection_ != nullptr) {
+      RestingPlace::here().take(std::move(connection_));
+    }
+  }
+  GrpcChannel(const GrpcChannel&) = delete;
+  GrpcChannel& operator=(const GrpcChannel&) = delete;
 
   v1::Welcome join(const v1::Hello& hello) override {
     return call<v1::Welcome>(hello, limits_.join, [](auto& stub, auto* call, auto done) {
@@ -163,18 +217,18 @@ class GrpcChannel final : public Channel {
  private:
   std::shared_ptr<Connection> current() {
     const std::lock_guard lock(mutex_);
-    std::erase_if(given_up_, [](const auto& connection) { return connection.use_count() == 1; });
     if (connection_ == nullptr) {
+      RestingPlace::here().clear();
       connection_ = new_connection(target_, credentials_);
     }
     return connection_;
   }
 
-  // What is given up goes later, and not on a thread of gRPC.
+  // The next call has a new one.
   void give_up_if_late(const std::shared_ptr<Connection>& connection, const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && connection == connection_) {
-      given_up_.push_back(std::move(connection_));
+      RestingPlace::here().take(std::move(connection_));
       connection_ = nullptr;
     }
   }
@@ -211,7 +265,6 @@ class GrpcChannel final : public Channel {
   CallLimits limits_;
   std::mutex mutex_;
   std::shared_ptr<Connection> connection_;  // null: one is to be made
-  std::vector<std::shared_ptr<Connection>> given_up_;
   std::shared_ptr<Call<v1::Report, v1::Assignment>> waiting_;
 };
 

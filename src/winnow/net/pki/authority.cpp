@@ -283,15 +283,21 @@ struct Authority::Parts {
     return pki::pem_of(*make_certificate(draft, subject_key, certificate.get(), *key));
   }
 
+  void refuse_known(const std::string& name) const {
+    if (fs::exists(clients() / (name + ".pem"))) {
+      throw Error(ErrorKind::usage, fmt::format("{} already has a certificate", name),
+                  "--replace makes a new one and revokes the old one");
+    }
+  }
+
   std::string issue_member(const std::string& name, EVP_PKEY& subject_key, const Validity& validity,
                            Replace replace) const {
     check_member_name(name);
     const DirectoryLock held = lock();
     const fs::path file = clients() / (name + ".pem");
     const bool again = fs::exists(file);
-    if (again && replace == Replace::no) {
-      throw Error(ErrorKind::usage, fmt::format("{} already has a certificate", name),
-                  "--replace makes a new one and revokes the old one");
+    if (replace == Replace::no) {
+      refuse_known(name);
     }
     Draft draft;
     draft.common_name = name;
@@ -445,6 +451,10 @@ bool Authority::revoke(const std::string& name) {
   }
   const DirectoryLock held = parts_->lock();
   return parts_->revoke_one(Parts::recorded(file).fingerprint, name);
+}
+
+void Authority::refuse_known(const std::string& name) const {
+  parts_->refuse_known(name);
 }
 
 std::vector<Issued> Authority::issued() const {

@@ -80,6 +80,8 @@ class Authority {
   const std::string& certificate() const;  // PEM
   std::filesystem::path revoked_file() const;
 
+  // Throws Error(kind usage) for a member's name that has a certificate already.
+  void refuse_known(const std::string& name) const;
   // Makes a key too; it is kept nowhere else. Throws Error(kind usage) for a name that has a
   // certificate already, unless it is to be replaced.
   Credentials issue_client(const std::string& name, std::int64_t days = kCertificateDays,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <set>
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
@@ -23,12 +24,13 @@ namespace files = std::filesystem;
 struct PkiFlags {
   std::string folder;              // init
   std::string title;               // init
-  std::string name;                // request, issue client, revoke
+  std::string name;                // request, revoke
   std::string request;             // sign
   std::string file;                // check
   std::string key;                 // check
   std::string authority;           // sign, issue, revoke, list, check
   std::string out;                 // request, sign, issue
+  std::vector<std::string> names;  // issue client
   std::vector<std::string> hosts;  // issue server
   std::int64_t days = kCertificateDays;
   std::int64_t authority_days = kAuthorityDays;
@@ -181,8 +183,8 @@ void add_sign(CLI::App& pki, const SharedFlags& flags) {
 }
 
 void add_issue_client(CLI::App& issue, const SharedFlags& flags) {
-  CLI::App* command = issue.add_subcommand("client", "for a member");
-  command->add_option("NAME", flags->name, "the member's name in the federation")->required();
+  CLI::App* command = issue.add_subcommand("client", "for one or more members");
+  command->add_option("NAME", flags->names, "the members' names in the federation")->required();
   add_authority(*command, *flags);
   add_out_folder(*command, *flags, "folder for NAME.pem, NAME.key and authority.pem");
   add_days(*command, flags->days);
@@ -190,15 +192,30 @@ void add_issue_client(CLI::App& issue, const SharedFlags& flags) {
   command->footer(
       "The key must then be sent to the member. It is safer if the member runs 'winnow pki "
       "request'.\n"
-      "Example:  winnow pki issue client hospital-a --authority authority --out pki");
+      "Example:  winnow pki issue client hospital-a hospital-b --authority authority --out pki");
   command->callback([flags] {
-    check_member_name(flags->name);
+    // What is wrong with any of the names is said before anything is signed.
+    std::set<std::string> once;
+    for (const std::string& name : flags->names) {
+      check_member_name(name);
+      if (!once.insert(name).second) {
+        throw Error(ErrorKind::usage, fmt::format("{} is named twice", name));
+      }
+    }
     Authority authority = Authority::open(flags->authority);
-    const files::path folder = room_for(flags->out, flags->name, authority.certificate());
-    const Credentials made = authority.issue_client(flags->name, flags->days, flags->may_replace());
-    write_credentials(folder, flags->name, made);
-    fmt::print("certificate and key of the member {} in {}, until {}\n", flags->name,
-               folder.string(), until(made.certificate));
+    for (const std::string& name : flags->names) {
+      if (!flags->replace) {
+        authority.refuse_known(name);
+      }
+      room_for(flags->out, name, authority.certificate());
+    }
+    const files::path folder = flags->out;
+    for (const std::string& name : flags->names) {
+      const Credentials made = authority.issue_client(name, flags->days, flags->may_replace());
+      write_credentials(folder, name, made);
+      fmt::print("certificate and key of the member {} in {}, until {}\n", name, folder.string(),
+                 until(made.certificate));
+    }
   });
 }
 
