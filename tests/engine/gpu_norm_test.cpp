@@ -323,12 +323,14 @@ void expect_the_same_moves(const std::string& model, const Stepping& how) {
     const at::Tensor cpu = moves[0].narrow(0, slot.offset, slot.size);
     const at::Tensor gpu = moves[1].narrow(0, slot.offset, slot.size);
     const auto length = cpu.norm().item<double>();
-    EXPECT_LT((cpu - gpu).norm().item<double>(), share * length + 1e-4) << model << " " << slot.name;
+    EXPECT_LT((cpu - gpu).norm().item<double>(), share * length + 1e-4)
+        << model << " " << slot.name;
   }
 }
 
 // Behind norms rounding alone moves weights apart by a fifth of the way in these steps, with the
-// library's kernels as well; weights that were taken for others would be wrong by more than all of it.
+// library's kernels as well; weights that were taken for others would be wrong by more than all of
+// it.
 TEST_F(GpuNorm, MovesTheWeightsAsACpuDoes) {
   for (const std::string model : {"cnn4", "resnet18", "lenet5"}) {
     const std::int64_t parameters = builtin_networks()
