@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "run/small_run.h"
 #include "testing/errors.h"
+#include "winnow/audit/noise_kinds.h"
 #include "winnow/audit/output.h"
 #include "winnow/audit/run_evidence.h"
 #include "winnow/experiment/relabel.h"
@@ -185,6 +188,105 @@ TEST(Audit, AFederationThatAuditsItselfFindsTheSame) {
   EXPECT_GT(audit.findings.clients[1].label_issues, 0);
 }
 
+// What an attacker sends says nothing about its data: the audit trains every client itself.
+TEST(Audit, AttackersDoNotTouchIt) {
+  const std::string attack = R"(
+[[noise]]
+name = "attack"
+kind = "sign_flip"
+clients = [0, 5]
+)";
+  const Experiment honest = easy(kWrongLabels);
+  const Experiment attacked = easy(kWrongLabels + attack);
+  const World world = make_world(honest, builtin_registry());
+  const World hostile = make_world(attacked, builtin_registry());
+  ASSERT_TRUE(hostile.ledger.is_noisy(5));
+  const Audit one = audit_of(honest, world);
+  const Audit other = audit_of(attacked, hostile);
+  EXPECT_EQ(samples_csv(other, hostile), samples_csv(one, world));
+  EXPECT_EQ(clients_csv(other, hostile), clients_csv(one, world));
+}
+
+TEST(Audit, ItsQualityIsMeasuredForEveryKindOfLabelNoise) {
+  const Experiment experiment = easy(R"(
+[[noise]]
+name = "symmetric"
+rate = 0.3
+clients = [1]
+[[noise]]
+name = "pairflip"
+rate = 0.3
+clients = [4]
+)");
+  const World world = make_world(experiment, builtin_registry());
+  const Audit audit = audit_of(experiment, world, {.plant = 0.0});
+  const auto& kinds = audit.quality.labels_by_kind;
+  ASSERT_EQ(kinds.size(), 2U);
+  const FoundQuality& pair = kinds.at("pair");
+  const FoundQuality& symmetric = kinds.at("symmetric");
+  const FoundQuality& all = *audit.quality.labels;
+  EXPECT_EQ(pair.wrong, 36);
+  EXPECT_EQ(symmetric.wrong, 36);
+  EXPECT_EQ(pair.found + symmetric.found, all.found);
+  // Right labels that are called wrong count for both.
+  EXPECT_EQ(pair.flagged - pair.found, all.flagged - all.found);
+  EXPECT_EQ(symmetric.flagged - symmetric.found, all.flagged - all.found);
+  for (const FoundQuality& kind : {pair, symmetric}) {
+    EXPECT_GE(kind.recall.value_or(0), 0.8);
+    EXPECT_GE(kind.roc_area.value_or(0), 0.9);
+  }
+  const Json json = audit_json(audit, world, experiment, {});
+  EXPECT_EQ(json["quality"]["labels_by_kind"]["pair"]["wrong"], 36);
+}
+
+TEST(LabelNoiseKinds, AreThoseOfTheBlockThatChangedASampleLast) {
+  const Experiment experiment = easy(R"(
+[[noise]]
+name = "symmetric"
+rate = 0.1
+[[noise]]
+name = "pair"
+rate = 0.1
+[[noise]]
+name = "asymmetric"
+matrix = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.5, 0.5]
+[[noise]]
+name = "fedncl_bernoulli"
+[[noise]]
+name = "fedcorr_labels"
+[[noise]]
+name = "fedrn_labels"
+type = "mixed"
+[[noise]]
+name = "human_labels"
+file = "people.npy"
+[[noise]]
+name = "distortions"
+)");
+  Ledger ledger(1, 720, 6);
+  for (std::int64_t block = 0; block < 8; ++block) {
+    ledger.add(LedgerSample{.client = 0,
+                            .sample = block,
+                            .block = block,
+                            .kind = block == 7 ? "fog" : "label",
+                            .from = block == 7 ? -1 : 0,
+                            .to = block == 7 ? -1 : 1,
+                            .severity = block == 7 ? 1 : 0});
+  }
+  ledger.add(LedgerSample{.client = 0, .sample = 0, .block = 1, .from = 1, .to = 2});
+  ledger.add(
+      LedgerSample{.client = 0, .sample = 9, .block = kGivenLabelsBlock, .from = 1, .to = 2});
+  EXPECT_EQ(label_noise_kinds(experiment, ledger),
+            (std::map<std::int64_t, std::string>{{0, "pair"},
+                                                 {1, "pair"},
+                                                 {2, "class-dependent"},
+                                                 {3, "random labels"},
+                                                 {4, "symmetric"},
+                                                 {5, "mixed"},
+                                                 {6, "human_labels"},
+                                                 {9, "given labels"}}));
+}
+
 TEST(Audit, ATestSplitAmongTheClientsIsAWarning) {
   const Experiment experiment = easy("");
   World world = make_world(experiment, builtin_registry());
@@ -310,6 +412,120 @@ TEST(Audit, RefusesMoreClassesThanItCanCompare) {
   const World world = make_world(experiment, builtin_registry());
   EXPECT_EQ(error_text([&] { audit_of(experiment, world); }),
             "audit: 1001 classes are more than 1000, the most whose pairs it can compare");
+}
+
+// The column of a table, by client.
+std::vector<std::string> column_of(const RunEvidence& evidence, const std::string& name) {
+  const auto found = std::ranges::find(evidence.columns, name);
+  std::vector<std::string> column;
+  for (const std::vector<std::string>& row : evidence.rows) {
+    column.push_back(
+        found == evidence.columns.end()
+            ? "no such column"
+            : row[static_cast<std::size_t>(std::distance(evidence.columns.begin(), found))]);
+  }
+  return column;
+}
+
+// The run of a method in a folder of the test's own.
+std::filesystem::path run_of(const TestFolder& folder, const std::string& method,
+                             const std::vector<std::string>& sets) {
+  Json tree = small_tree(sets);
+  tree["method"]["name"] = method;
+  const Experiment experiment = parse_experiment(tree, builtin_registry());
+  RunObserver silence;
+  start_run(experiment, builtin_registry(), on_cpu(1), folder / "run", nullptr, silence);
+  return folder / "run";
+}
+
+TEST(RunEvidence, SaysHowOftenFedRNChoseAClientAsANeighbour) {
+  const TestFolder folder;
+  const std::filesystem::path run =
+      run_of(folder, "fedrn", {"rounds=5", "method.warmup=2", "method.neighbours=2"});
+  std::vector<int> expected(4);
+  read_events(run, [&](const Json& event) {
+    if (event.contains("neighbours")) {
+      for (const auto& [client, chosen] : event["neighbours"].items()) {
+        for (const Json& neighbour : chosen) {
+          ++expected[neighbour.get<std::size_t>()];
+        }
+      }
+    }
+  });
+  // Three rounds of two clients with two neighbours each.
+  EXPECT_EQ(std::accumulate(expected.begin(), expected.end(), 0), 12);
+  const RunEvidence evidence = read_run_evidence(run);
+  std::vector<std::string> texts;
+  for (const int times : expected) {
+    texts.push_back(std::to_string(times));
+  }
+  EXPECT_EQ(column_of(evidence, "times_chosen"), texts);
+  const Json findings = Json::parse(read_file(run / "findings.json"));
+  const Json& expertise = findings["scores"]["expertise"]["by_client"];
+  EXPECT_FALSE(expertise.empty());
+  const std::vector<std::string> column = column_of(evidence, "expertise");
+  for (const auto& [client, value] : expertise.items()) {
+    EXPECT_NEAR(std::stod(column[std::stoul(client)]), value.get<double>(), 1e-4);
+  }
+}
+
+TEST(RunEvidence, RefusesNeighboursThatAreNoClients) {
+  const TestFolder folder;
+  const std::filesystem::path run =
+      run_of(folder, "fedrn", {"rounds=3", "method.warmup=1", "method.neighbours=2"});
+  const std::string events = read_file(run / "events.jsonl");
+  const auto with = [&](const std::string& neighbours) {
+    const std::size_t begin = events.find(R"("neighbours":{)");
+    const std::size_t end = events.find('}', begin);
+    write_file_whole(run / "events.jsonl", events.substr(0, begin) + R"("neighbours":)" +
+                                               neighbours + events.substr(end + 1));
+    return error_text([&] { read_run_evidence(run); });
+  };
+  EXPECT_EQ(with(R"({"0":[1]})"), "no error");
+  EXPECT_THAT(with(R"({"0":[4]})"), HasSubstr("events.jsonl: neighbours.0[0] = 4: expected"));
+  EXPECT_THAT(with(R"({"0":[-1]})"), HasSubstr("neighbours.0[0] = -1: expected"));
+  EXPECT_THAT(with(R"({"0":["x"]})"), HasSubstr("neighbours.0[0]"));
+  EXPECT_THAT(with(R"({"0":3})"), HasSubstr("expected a list"));
+  EXPECT_THAT(with("[1]"), HasSubstr("expected a table"));
+}
+
+TEST(RunEvidence, HasTheCountsOfClipFL) {
+  const TestFolder folder;
+  const std::filesystem::path run =
+      run_of(folder, "clipfl",
+             {"rounds=4", "federation.fraction=1.0", "method.pre_rounds=3", "method.keep=2",
+              "method.prune=0.5"});
+  const RunEvidence evidence = read_run_evidence(run);
+  // Two of four clients fail in each of three rounds, and two are pruned after them.
+  int failures = 0;
+  for (const std::string& count : column_of(evidence, "ncs")) {
+    failures += std::stoi(count);
+  }
+  EXPECT_EQ(failures, 6);
+  const std::vector<std::string> flagged = column_of(evidence, "flagged");
+  EXPECT_EQ(std::ranges::count(flagged, "yes"), 2);
+  for (std::size_t client = 0; client < 4; ++client) {
+    EXPECT_NEAR(std::stod(column_of(evidence, "ncs_ratio")[client]),
+                std::stod(column_of(evidence, "ncs")[client]) / 3.0, 1e-4);
+    EXPECT_LE(std::stod(column_of(evidence, "validation_accuracy")[client]), 1.0);
+  }
+}
+
+TEST(RunEvidence, HasTheGradientNormsOfFedNS) {
+  const TestFolder folder;
+  const std::filesystem::path run = run_of(folder, "fedns", {"rounds=3"});
+  const RunEvidence evidence = read_run_evidence(run);
+  const Json findings = Json::parse(read_file(run / "findings.json"));
+  const std::vector<std::string> norms = column_of(evidence, "gradient_norm");
+  const std::vector<std::string> flagged = column_of(evidence, "flagged");
+  ASSERT_EQ(norms.size(), 4U);
+  for (std::size_t client = 0; client < 4; ++client) {
+    const Json& norm = findings["scores"]["gradient_norm"]["by_client"][std::to_string(client)];
+    EXPECT_NEAR(std::stod(norms[client]), norm.get<double>(), 1e-4);
+    EXPECT_GT(norm.get<double>(), 0.0);
+    const bool named = std::ranges::count(findings["flagged"], Json(client)) > 0;
+    EXPECT_EQ(flagged[client], named ? "yes" : "");
+  }
 }
 
 }  // namespace winnow::audit_test

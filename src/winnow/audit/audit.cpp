@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "winnow/audit/noise_kinds.h"
 #include "winnow/base/random.h"
 #include "winnow/base/text.h"
 #include "winnow/method/local_training.h"
@@ -118,9 +119,13 @@ void imply_precision(const AuditFindings& findings, AuditQuality& quality) {
 
 class Measuring {
  public:
-  Measuring(const World& world, const std::vector<HeldSample>& held, const AuditFindings& findings,
-            const Judgement& judgement)
-      : world_(world), held_(held), findings_(findings), judgement_(judgement) {
+  Measuring(const Experiment& experiment, const World& world, const std::vector<HeldSample>& held,
+            const AuditFindings& findings, const Judgement& judgement)
+      : experiment_(experiment),
+        world_(world),
+        held_(held),
+        findings_(findings),
+        judgement_(judgement) {
     std::set<std::int64_t> distorted;
     for (const LedgerSample& entry : world.ledger.samples()) {
       if (entry.kind != "label") {
@@ -148,6 +153,7 @@ class Measuring {
     quality.true_noise_rate = static_cast<double>(std::ranges::count(wrong_, true)) /
                               std::max(1.0, static_cast<double>(wrong_.size()));
     quality.labels = measure(issues, wrong_, doubt);
+    measure_kinds(issues, doubt, quality);
     quality.images = measure(inputs, distorted_, oddity);
     if (!judgement_.p_in_sample.empty()) {
       quality.in_sample = rule(judgement_.p_in_sample);
@@ -157,6 +163,34 @@ class Measuring {
   }
 
  private:
+  void measure_kinds(const std::vector<bool>& issues, const std::vector<double>& doubt,
+                     AuditQuality& quality) const {
+    const auto kinds = label_noise_kinds(experiment_, world_.ledger);
+    std::map<std::string, std::vector<std::size_t>> wrong_of;
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      if (const auto kind = kinds.find(held_[i].sample); wrong_[i] && kind != kinds.end()) {
+        wrong_of[kind->second].push_back(i);
+      }
+    }
+    for (const auto& [kind, places] : wrong_of) {
+      std::vector<bool> flagged;
+      std::vector<double> suspicion;
+      const auto add = [&](std::size_t i) {
+        flagged.push_back(issues[i]);
+        suspicion.push_back(doubt[i]);
+      };
+      std::ranges::for_each(places, add);
+      std::vector<bool> wrong(places.size(), true);
+      for (std::size_t i = 0; i < held_.size(); ++i) {
+        if (!wrong_[i]) {
+          add(i);
+        }
+      }
+      wrong.resize(flagged.size(), false);
+      quality.labels_by_kind[kind] = measure(flagged, wrong, suspicion);
+    }
+  }
+
   FoundQuality rule(const std::vector<float>& p) const {
     const auto classes = static_cast<std::size_t>(judgement_.classes);
     std::vector<double> doubt;
@@ -214,6 +248,7 @@ class Measuring {
     }
   }
 
+  const Experiment& experiment_;
   const World& world_;
   const std::vector<HeldSample>& held_;
   const AuditFindings& findings_;
@@ -366,7 +401,7 @@ Audit audit_world(const Experiment& experiment, const World& world, const AuditO
         beside_the_diagonal(judgement.p_in_sample, judgement.classes, audit.held);
   }
   if (world.truth_known) {
-    Measuring(world, audit.held, audit.findings, judgement).measure_all(audit.quality);
+    Measuring(experiment, world, audit.held, audit.findings, judgement).measure_all(audit.quality);
   }
   audit.warnings = warnings_of(world, audit);
   return audit;

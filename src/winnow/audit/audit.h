@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ struct FoundQuality {
 struct AuditQuality {
   // Against the ledger, where the truth is known.
   std::optional<FoundQuality> labels = {};
+  // By kind of label noise, as noise_kinds.h has them; wrong labels of the other kinds are left
+  // out.
+  std::map<std::string, FoundQuality> labels_by_kind = {};
   std::optional<FoundQuality> images = {};
   std::optional<FoundQuality> in_sample = {};  // cleanlab's rule, from models that saw the samples
   std::optional<FoundQuality> in_sample_out = {};  // the same rule from those that did not

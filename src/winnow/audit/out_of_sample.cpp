@@ -123,6 +123,9 @@ class Judging {
     experiment.federation.clients = std::ssize(world.clients);
     experiment.federation.centralised = false;
     experiment.federation.absences = "";
+    // Labels and images are as noise left them. Who attacks a training says nothing about data, and
+    // the clients without a fold have other numbers.
+    experiment.noise.clear();
     experiment.eval_every = 1'000'000'000;
     experiment.local_accuracy = false;
     experiment.truth = Truth::none;

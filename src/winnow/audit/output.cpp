@@ -85,6 +85,9 @@ Json quality_json(const AuditQuality& quality) {
     }
   };
   part("labels", quality.labels);
+  for (const auto& [kind, found] : quality.labels_by_kind) {
+    json["labels_by_kind"][kind] = quality_json(found);
+  }
   part("images", quality.images);
   part("label_clients", quality.label_clients);
   part("image_clients", quality.image_clients);

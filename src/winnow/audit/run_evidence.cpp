@@ -8,12 +8,14 @@
 #include <map>
 #include <system_error>
 
+#include "winnow/base/checked_json.h"
 #include "winnow/base/csv.h"
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/json.h"
 #include "winnow/base/text.h"
 #include "winnow/run/format.h"
+#include "winnow/run/run_directory.h"
 #include "winnow/run/runner.h"
 
 namespace winnow {
@@ -39,6 +41,29 @@ std::string text_of(const Json& value) {
     return value.get<bool>() ? "yes" : "no";
   }
   return value.is_number() ? value.dump() : "";
+}
+
+// How often the server lent each client's model to another one as a neighbour's (FedRN), from the
+// notes of the rounds; empty where no round has such notes. Ids are below `clients`.
+std::vector<std::int64_t> times_chosen(const std::filesystem::path& directory,
+                                       std::size_t clients) {
+  std::vector<std::int64_t> times;
+  read_events(directory, [&](const Json& event) {
+    const auto notes = event.find("neighbours");
+    if (event.value("event", "") != "round" || notes == event.end()) {
+      return;
+    }
+    times.resize(clients);
+    const CheckedJson asked(*notes,
+                            fmt::format("{}: neighbours", (directory / kEventsFile).string()));
+    for (const auto& [client, chosen] : asked.members()) {
+      for (const CheckedJson& neighbour : chosen.elements()) {
+        ++times[static_cast<std::size_t>(
+            neighbour.whole(0, static_cast<std::int64_t>(clients) - 1))];
+      }
+    }
+  });
+  return times;
 }
 
 // Values by client, whichever form they have.
@@ -160,6 +185,13 @@ RunEvidence read_run_evidence(const std::filesystem::path& directory) {
   if (clients == partition.end() || !clients->is_array()) {
     throw Error(ErrorKind::run,
                 fmt::format("{}: lists no clients", (directory / "partition.json").string()));
+  }
+  if (const auto times = times_chosen(directory, clients->size()); !times.empty()) {
+    ClientTexts column;
+    for (std::size_t client = 0; client < times.size(); ++client) {
+      column[std::to_string(client)] = std::to_string(times[client]);
+    }
+    columns.emplace_back("times_chosen", column);
   }
   evidence.columns = {"client", "samples"};
   for (const auto& [name, column] : columns) {

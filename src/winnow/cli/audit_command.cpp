@@ -104,6 +104,11 @@ void print_quality(const AuditQuality& quality) {
     }
   };
   line("wrong labels, by the ledger", quality.labels);
+  if (quality.labels_by_kind.size() > 1) {
+    for (const auto& [kind, found] : quality.labels_by_kind) {
+      fmt::print("{}", quality_line(fmt::format("of these {}", kind), found));
+    }
+  }
   line("distorted images, by the ledger", quality.images);
   line("clients with label noise, by the ledger", quality.label_clients);
   line("clients with input noise, by the ledger", quality.image_clients);

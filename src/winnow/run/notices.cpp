@@ -35,7 +35,11 @@ std::string rounds_notice(const Experiment& experiment, const Registry& registry
 
 std::vector<std::string> data_notices(const Experiment& experiment, const World& world) {
   std::vector<std::string> notices;
-  if (world.test_unchecked) {
+  if (world.test_unchecked && experiment.data.path.empty()) {
+    notices.emplace_back(
+        "the test set is drawn from the training data, whose labels nobody has checked: accuracy "
+        "is measured against wrong labels too. Give checked images as a test set");
+  } else if (world.test_unchecked) {
     notices.push_back(fmt::format(
         "the test set is a fifth of {}, whose labels nobody has checked: accuracy is measured "
         "against wrong labels too. Put checked images under test/CLASS/* beside train/CLASS/*, or "
