@@ -109,6 +109,21 @@ TEST(WeightedMean, IgnoresContributorsWithoutWeight) {
   EXPECT_EQ(values_of(mean_of({{state_of({5}), 0}, {state_of({2}), 3}})), std::vector<float>{2.0F});
 }
 
+// It is formed block by block: what is beyond the first blocks, and an odd rest.
+TEST(WeightedMean, OfLargeModelsIsTheSumDividedByTheWeights) {
+  constexpr std::int64_t kMany = 1'300'007;
+  const State a = random_state(4, kMany);
+  const State b = random_state(5, kMany);
+  const at::Tensor sum = a.flat.to(at::kDouble) * 3.0 + b.flat.to(at::kDouble) * 11.0;
+  const State expected{a.layout, (sum / 14.0).to(at::kFloat)};
+  WeightedMean mean;
+  for (int time = 0; time < 2; ++time) {
+    mean.add(a, 3.0);
+    mean.add(b, 11.0);
+    EXPECT_EQ(hash(mean.finish()), hash(expected)) << "use " << time;
+  }
+}
+
 TEST(WeightedMean, TellsItsTotalAndIsReadyForReuse) {
   WeightedMean mean;
   EXPECT_EQ(mean.total_weight(), 0.0);

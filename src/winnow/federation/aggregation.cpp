@@ -1,8 +1,14 @@
 #include "winnow/federation/aggregation.h"
 
 #include <ATen/ATen.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "winnow/base/error.h"
@@ -17,6 +23,45 @@ void add_on_cpu(at::Tensor& sum, const at::Tensor& values, double weight) {
   for (std::int64_t i = 0; i < count; ++i) {
     s[i] += weight * static_cast<double>(v[i]);
   }
+}
+
+// Gives whole pages of memory that is read no more back to the system.
+void give_back(void* start, std::size_t bytes) {
+  static const auto kPage = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::size_t room = bytes;
+  if (bytes >= kPage && std::align(kPage, kPage, start, room) != nullptr) {
+    ::madvise(start, room / kPage * kPage, MADV_DONTNEED);
+  }
+}
+
+// Block by block, so that a large sum and its mean never take more memory than the sum did.
+at::Tensor mean_on_cpu(const at::Tensor& sum, double total) {
+  constexpr std::int64_t kBlock = std::int64_t{1} << 19;
+  at::Tensor mean = at::empty({sum.numel()}, sum.options().dtype(at::kFloat));
+  double* __restrict s = sum.data_ptr<double>();
+  float* __restrict m = mean.data_ptr<float>();
+  const std::int64_t count = sum.numel();
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t end = std::min(count, begin + kBlock);
+    for (std::int64_t i = begin; i < end; ++i) {
+      m[i] = static_cast<float>(s[i] / total);
+    }
+    if (end - begin == kBlock) {
+      give_back(s + begin, static_cast<std::size_t>(kBlock) * sizeof(double));
+    }
+  }
+  return mean;
+}
+
+bool finite_on_cpu(const at::Tensor& values) {
+  constexpr std::uint32_t kExponent = 0x7f80'0000;  // all its bits are set in infinities and NaNs
+  const float* v = values.data_ptr<float>();
+  const std::int64_t count = values.numel();
+  bool finite = true;
+  for (std::int64_t i = 0; i < count; ++i) {
+    finite &= (std::bit_cast<std::uint32_t>(v[i]) & kExponent) != kExponent;
+  }
+  return finite;
 }
 
 }  // namespace
@@ -50,7 +95,10 @@ State WeightedMean::finish() {
     throw Error(ErrorKind::run, "no client contributed to this round",
                 "lower the noise or raise federation.fraction");
   }
-  State mean{layout_, mean_.defined() ? mean_ : sum_.div_(total_).to(at::kFloat)};
+  State mean{layout_, mean_};
+  if (!mean_.defined()) {
+    mean.flat = sum_.is_cpu() ? mean_on_cpu(sum_, total_) : sum_.div_(total_).to(at::kFloat);
+  }
   mean.counters().round_();
   layout_.reset();
   sum_.reset();
@@ -66,6 +114,9 @@ void require_same_layout(const Layout& a, const Layout& b) {
 }
 
 bool all_finite(const State& state) {
+  if (state.flat.is_cpu() && state.flat.is_contiguous()) {
+    return finite_on_cpu(state.flat);  // the sum would take a copy of the model in double
+  }
   // A sum is finite only if every term is: infinities that cancel leave a NaN, and no sum of
   // floats overflows a double.
   return std::isfinite(state.flat.sum(at::kDouble).item<double>());

@@ -3,8 +3,11 @@
 
 #include <array>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "winnow/base/files.h"
 #include "winnow/base/random.h"
@@ -53,27 +56,56 @@ std::string dies_at_points(const Stage& stage, const fs::path& folder) {
                      federation.same_model());
 }
 
+// What the seed decides: who dies next, and how long after a round of theirs.
+struct Death {
+  std::optional<std::int64_t> member;  // else the server
+  double moment;                       // in rounds
+};
+
+Death next_death(Stream& chance) {
+  constexpr double kLongest = 2.0;
+  const bool server = chance.bernoulli(0.5);
+  const auto member = static_cast<std::int64_t>(chance.below(kMembers));
+  return {server ? std::nullopt : std::optional(member), chance.uniform(0.0, kLongest)};
+}
+
+// Every member is a process of its own. Between two deaths a round is played to its end.
 std::string dies_at_random(const Stage& stage, const fs::path& folder) {
-  constexpr int kDeaths = 6;
-  Federation federation(stage, folder, {.experiment = {"rounds=40"}});
+  constexpr int kDeaths = 20;
+  constexpr std::int64_t kUndisturbed = 3;  // rounds, to see how long they take
+  Federation federation(stage, folder, {.experiment = {"rounds=120"}});
   Stream chance(stage.seed, "chaos deaths");
-  int deaths = 0;
-  for (; deaths < kDeaths; ++deaths) {
-    federation.serve();
-    if (deaths == 0) {
-      federation.swarm({0, 1, 2, 3});
-      federation.await_rounds(1);
-    }
-    std::this_thread::sleep_for(std::chrono::duration<double>(chance.uniform(0.0, 1.5)));
-    if (federation.server().code()) {
-      break;  // it was faster
-    }
-    federation.server().kill();
-  }
-  require(deaths > 0, "it was over before it could be killed");
   federation.serve();
+  std::vector<std::unique_ptr<Process>> members;
+  for (std::int64_t client = 0; client < kMembers; ++client) {
+    members.push_back(federation.join(client));
+  }
+  federation.await_rounds(1);
+  const auto begun = std::chrono::steady_clock::now();
+  federation.await_rounds(1 + kUndisturbed);
+  const std::chrono::duration<double> round =
+      (std::chrono::steady_clock::now() - begun) / static_cast<double>(kUndisturbed);
+  int of_server = 0;
+  for (int death = 0; death < kDeaths; ++death) {
+    federation.await_rounds(federation.rounds() + 1);
+    const Death next = next_death(chance);
+    std::this_thread::sleep_for(next.moment * round);
+    require(!federation.server().code(), fmt::format("it was over after {} deaths", death));
+    if (next.member) {
+      const auto place = static_cast<std::size_t>(*next.member);
+      require(!members[place]->code(), fmt::format("{} has ended", member_name(*next.member)));
+      members[place]->kill();
+      members[place] = federation.join(*next.member);
+      members[place]->await_words("taking part", 120);
+    } else {
+      federation.server().kill();
+      federation.serve();
+      ++of_server;
+    }
+  }
   federation.finish();
-  return fmt::format("{} deaths, {}", deaths, federation.same_model());
+  return fmt::format("{} deaths of the server, {} of members; {}", of_server, kDeaths - of_server,
+                     federation.same_model());
 }
 
 // No room for a model of 240 KiB: the round waits until there is.
@@ -206,7 +238,7 @@ std::string damaged(const Stage& stage, const fs::path& folder) {
 void add_server_rows(std::vector<Row>& rows) {
   rows.push_back({1, "server killed at each of seven points of a round",
                   "no reply is lost or counted twice, same model", dies_at_points});
-  rows.push_back({2, "server killed at random moments",
+  rows.push_back({2, "server or a member killed at random moments",
                   "no reply is lost or counted twice, same model", dies_at_random});
   rows.push_back({5, "server's disk full: spool, journal, checkpoint",
                   "not_now and waits, or exit code 5 and continues; same model", full_disk});

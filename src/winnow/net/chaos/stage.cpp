@@ -11,11 +11,13 @@
 #include "winnow/experiment/toml.h"
 #include "winnow/net/chaos/outcome.h"
 #include "winnow/net/chaos/sockets.h"
+#include "winnow/net/serve/database.h"
 #include "winnow/run/absences.h"
 #include "winnow/run/deal.h"
 #include "winnow/run/run_directory.h"
 #include "winnow/run/runner.h"
 #include "winnow/run/session.h"
+#include "winnow/run/summary.h"
 
 namespace winnow::chaos {
 namespace {
@@ -232,7 +234,7 @@ Json Federation::summary() const {
   return summary;
 }
 
-std::string Federation::simulated(const fs::path& absences) const {
+Json Federation::simulation(const fs::path& absences) const {
   std::vector<std::string> more;
   if (!absences.empty()) {
     more.push_back(fmt::format("federation.absences=\"{}\"", absences.string()));
@@ -242,7 +244,20 @@ std::string Federation::simulated(const fs::path& absences) const {
   while (session.rounds_done() < session.rounds()) {
     session.play();
   }
-  return session.model_hash();
+  return make_summary(session);
+}
+
+std::string Federation::simulated(const fs::path& absences) const {
+  return simulation(absences).at("model_hash");
+}
+
+// The journal forgets orders that are settled; what it counts of them are the rounds of every
+// member in which a reply of its was accepted.
+std::int64_t Federation::accepted() const {
+  net::Database journal(run() / kJournalFile);
+  net::Statement row = journal.statement("SELECT SUM(rounds) FROM member");
+  require(row.step(), "the journal has no members");
+  return row.number(0);
 }
 
 std::string Federation::same_model() const {
@@ -250,10 +265,14 @@ std::string Federation::same_model() const {
   const std::string hash = result.at("model_hash").get<std::string>();
   const Absences absences = read_absences((run() / kEventsFile).string(), kMembers);
   require(absences.empty(), fmt::format("{} absences", absences.size()));
+  const Json simulated = simulation();
+  const std::int64_t due = simulated.at("participations").get<std::int64_t>();
   const std::int64_t counted = result.at("participations").get<std::int64_t>();
-  const std::int64_t due = kMembers * result.at("rounds").get<std::int64_t>();
   require(counted == due, fmt::format("{} replies counted instead of {}", counted, due));
-  const std::string expected = simulated();
+  const std::int64_t journalled = accepted();
+  require(journalled == due,
+          fmt::format("{} accepted replies in the journal instead of {}", journalled, due));
+  const std::string expected = simulated.at("model_hash").get<std::string>();
   require(hash == expected,
           fmt::format("model {} instead of {}", hash.substr(0, 12), expected.substr(0, 12)));
   return "same model";

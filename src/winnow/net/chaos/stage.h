@@ -86,17 +86,22 @@ class Federation {
 
   // Waits for the server's end, which must be a good one.
   void finish(double seconds = 180);
-  // Both expect that it has finished. The model must be the simulation's, with everybody counted
-  // once and nobody absent; or that of the simulation in which the same members were absent from
+  // Both expect that it has finished. The model must be the simulation's, with as many replies
+  // counted, in the summary and in the journal, as the simulation has participations, and nobody
+  // absent; or that of the simulation in which the same members were absent from
   // the same rounds, at least `fewest` times. Throw Failed; the text is for the table.
   std::string same_model() const;
   std::string same_absences(std::int64_t fewest = 1) const;
-  // The simulation's model, with the absences of a file.
+  // The hash of the simulation's model, with the absences of a file.
   std::string simulated(const std::filesystem::path& absences = {}) const;
   Json summary() const;
 
  private:
   Experiment experiment(const std::vector<std::string>& more = {}) const;
+  // The simulation's summary.
+  Json simulation(const std::filesystem::path& absences = {}) const;
+  // Replies that the journal has counted as accepted.
+  std::int64_t accepted() const;
 
   const Stage& stage_;
   std::filesystem::path folder_;
