@@ -241,6 +241,26 @@ TEST(Mpirun, VerifyAndBenchRunOnRanks) {
   EXPECT_GT(bench.at(0).at("winnow").at("bytes_received"), 0);
 }
 
+// Long enough that all ranks have several replies in every round.
+TEST(Mpirun, SegmentsLeaveTheSameRunWithLessSentToRankZero) {
+  const Workshop shop;
+  const auto run = [](const std::string& out) {
+    return Words{
+        "run",   "e.toml", "--set",  "federation.clients=12", "--set", "federation.fraction=1.0",
+        "--out", out,      "--quiet"};
+  };
+  done(shop, on(0, run("local")));
+  std::map<std::string, std::int64_t> received;
+  for (const std::string fold : {"gather", "segments"}) {
+    Words words = on(3, run(fold));
+    words.insert(words.end(), {"--fold", fold});
+    done(shop, words);
+    expect_same(shop / fold, shop / "local");
+    received[fold] = read_summary(shop / fold).at("bytes_received");
+  }
+  EXPECT_LT(2 * received.at("segments"), received.at("gather"));
+}
+
 TEST(Mpirun, WrongUsageIsOneLineWithExitCodeTwo) {
   const Workshop shop;
   const Ended forgotten = call(shop, {WINNOW_MPIRUN, "-n", "2", WINNOW_ITSELF, "run", "e.toml"});
@@ -256,6 +276,10 @@ TEST(Mpirun, WrongUsageIsOneLineWithExitCodeTwo) {
   const Ended unknown = call(shop, {WINNOW_ITSELF, "run", "e.toml", "--engine", "mpl"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_EQ(unknown.err, "winnow: unknown engine 'mpl'\n  there are local and mpi\n");
+  const Ended fold = call(shop, on(2, {"run", "e.toml", "--fold", "half"}));
+  EXPECT_EQ(fold.code, 2);
+  EXPECT_THAT(fold.err, HasSubstr("winnow: --fold half: unknown\n  expected best, gather or "
+                                  "segments\n"));
   const Ended file = call(shop, on(2, {"run", "missing.toml"}));
   EXPECT_EQ(file.code, 3);
   EXPECT_THAT(file.err, HasSubstr("missing.toml"));

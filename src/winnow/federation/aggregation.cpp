@@ -3,20 +3,27 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "winnow/base/error.h"
+#include "winnow/federation/part_mean.h"
 
 namespace winnow {
 namespace {
 
-void add_on_cpu(at::Tensor& sum, const at::Tensor& values, double weight) {
-  double* __restrict s = sum.data_ptr<double>();
-  const float* __restrict v = values.data_ptr<float>();
-  const std::int64_t count = sum.numel();
-  for (std::int64_t i = 0; i < count; ++i) {
-    s[i] += weight * static_cast<double>(v[i]);
+template <typename T>
+std::span<T> values_of(const at::Tensor& tensor) {
+  return {tensor.data_ptr<T>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+at::Tensor quotient(at::Tensor& sum, double total) {
+  if (!sum.is_cpu()) {
+    return sum.div_(total).to(at::kFloat);
   }
+  at::Tensor mean = at::empty(sum.sizes(), at::kFloat);
+  divide_sum(values_of<double>(sum), total, values_of<float>(mean));
+  return mean;
 }
 
 }  // namespace
@@ -33,7 +40,7 @@ void WeightedMean::add(const State& state, double weight) {
   }
   total_ += weight;
   if (sum_.is_cpu()) {
-    add_on_cpu(sum_, state.flat, weight);
+    add_weighted(values_of<float>(state.flat), weight, values_of<double>(sum_));
   } else {
     sum_.add_(state.flat, weight);  // in double, without a copy
   }
@@ -50,7 +57,7 @@ State WeightedMean::finish() {
     throw Error(ErrorKind::run, "no client contributed to this round",
                 "lower the noise or raise federation.fraction");
   }
-  State mean{layout_, mean_.defined() ? mean_ : sum_.div_(total_).to(at::kFloat)};
+  State mean{layout_, mean_.defined() ? mean_ : quotient(sum_, total_)};
   mean.counters().round_();
   layout_.reset();
   sum_.reset();
