@@ -11,6 +11,10 @@ class FedNear : public FedAvg {
   void declare(Params& params) override {
     params.add("strength", strength_, "how fast the weight falls; 0 is FedAvg").at_least(0);
   }
+  // It looks at every model, so sums of them (federation.sums = "fixed") are not enough.
+  ServerNeeds server_needs() const override {
+    return ServerNeeds::models("it weighs every model by how far it moved");
+  }
   void add(Round& round, const Upload& upload) override {
     const double moved = (upload.model().flat - round.global.flat).norm().item<double>();
     Upload weighed = upload;

@@ -181,8 +181,8 @@ std::vector<Order> five_orders() {
 TEST(Fleet, SumsHoldWhoCountsAndNobodyElse) {
   FakeFleet fleet = sending_fleet();
   std::vector<std::int64_t> heard;
-  const Sums sums =
-      fleet.ask_for_sums(five_orders(), kReply, [&](std::int64_t client, const Message& numbers) {
+  const Sums sums = fleet.ask_for_sums(
+      five_orders(), kReply, SumForm::fixed, [&](std::int64_t client, const Message& numbers) {
         heard.push_back(client);
         EXPECT_FALSE(numbers.has("model"));
         EXPECT_EQ(numbers.get<std::uint32_t>("samples"), client + 1);
@@ -196,19 +196,60 @@ TEST(Fleet, SumsHoldWhoCountsAndNobodyElse) {
   EXPECT_FLOAT_EQ(values_of(sums.mean("model"))[0], 26.0F / 9.0F);
 }
 
+TEST(Fleet, FloatingSumsAreTheWeightedMeanOfWhatIsFinite) {
+  const auto value = [](std::int64_t client) {
+    return client == 3 ? std::numeric_limits<float>::infinity() : 0.1F * static_cast<float>(client);
+  };
+  FakeFleet fleet({1, 2, 3, 4, 5}, [&](std::int64_t client, const Message&) {
+    return Message("train_done")
+        .set("model", state_of({value(client), 5000.0F}))
+        .set("samples", static_cast<std::uint32_t>(client + 1));
+  });
+  const Sums sums =
+      fleet.ask_for_sums(five_orders(), kReply, SumForm::floating,
+                         [](std::int64_t client, const Message&) { return client != 1; });
+  EXPECT_EQ(sums.added, (std::vector<std::int64_t>{0, 2, 4})) << "5000 fits";
+  EXPECT_EQ(sums.rejected, (std::vector<std::int64_t>{3, 1}));
+  WeightedMean mean;
+  for (const std::int64_t client : {4, 2, 0}) {
+    mean.add(state_of({value(client), 5000.0F}), static_cast<double>(client + 1));
+  }
+  EXPECT_TRUE(at::equal(sums.mean("model").flat, mean.finish().flat));
+}
+
+// It says that it forms sums, which a simulation with absences passes on.
+class FormingFleet final : public Fleet {
+ public:
+  std::int64_t size() const override { return 0; }
+  std::int64_t samples(std::int64_t) const override { return 0; }
+  std::vector<Absence> ask(const std::vector<Order>&, const Fold&) override { return {}; }
+  const Traffic& traffic() const override { return traffic_; }
+  bool forms_sums() const override { return true; }
+
+ private:
+  Traffic traffic_;
+};
+
+TEST(AbsentFleet, FormsSumsAsTheFleetBelowDoes) {
+  FakeFleet plain = sending_fleet();
+  FormingFleet forming;
+  EXPECT_FALSE(AbsentFleet(plain, 0.0, 7).forms_sums());
+  EXPECT_TRUE(AbsentFleet(forming, 0.0, 7).forms_sums());
+}
+
 TEST(AbsentFleet, SumsCountAsOneAsk) {
   FakeFleet inner = sending_fleet();
   AbsentFleet fleet(inner, 0.0, 7,
                     {{{4, 0, 2}, AbsenceReason::late}, {{4, 1, 0}, AbsenceReason::silent}});
   const auto all = [](std::int64_t, const Message&) { return true; };
   fleet.begin(4);
-  const Sums first = fleet.ask_for_sums(five_orders(), kReply, all);
+  const Sums first = fleet.ask_for_sums(five_orders(), kReply, SumForm::fixed, all);
   EXPECT_EQ(first.absent, (std::vector<Absence>{{2, AbsenceReason::late}}));
   EXPECT_EQ(first.added, (std::vector<std::int64_t>{0, 1, 4}));
-  const Sums second = fleet.ask_for_sums(five_orders(), kReply, all);
+  const Sums second = fleet.ask_for_sums(five_orders(), kReply, SumForm::fixed, all);
   EXPECT_EQ(second.absent, (std::vector<Absence>{{0, AbsenceReason::silent}}));
   EXPECT_EQ(fleet.absences().size(), 2U);
-  const Sums third = fleet.ask_for_sums({}, kReply, all);
+  const Sums third = fleet.ask_for_sums({}, kReply, SumForm::fixed, all);
   EXPECT_TRUE(third.means.empty());
 }
 

@@ -17,8 +17,9 @@ InJob& in_job();
 // The last rank, which clients of the method "failing" fail on.
 int last_rank();
 
-inline Runtime on_ranks(std::int64_t lanes = 1) {
-  Runtime runtime = on_cpu(lanes);
+inline Runtime on_ranks(FoldBy fold = FoldBy::best) {
+  Runtime runtime = on_cpu(1);
+  runtime.fold = fold;
   runtime.engine = "mpi";
   runtime.engines = in_job().job.engines();
   return runtime;

@@ -20,6 +20,7 @@ int number_in(const char* name, int otherwise) {
 // something that no part of Winnow throws.
 class Failing final : public FedAvg {
  public:
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   std::unique_ptr<ClientSide> client_side() const override {
     return std::make_unique<ScriptedClient>([](const Message& task, ClientContext& context) {
       const bool last = number_in("OMPI_COMM_WORLD_RANK", 0) == last_rank();
@@ -34,8 +35,39 @@ class Failing final : public FedAvg {
   }
 };
 
+// Its server chokes on the third reply of its second round, the first time.
+class Choking final : public FedAvg {
+ public:
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
+  void begin(Round& round) override {
+    FedAvg::begin(round);
+    heard_ = 0;
+  }
+  void hear(Round& round, std::int64_t client, const Message& numbers) override {
+    FedAvg::hear(round, client, numbers);
+    choke(round);
+  }
+  void add(Round& round, const Upload& upload) override {
+    FedAvg::add(round, upload);
+    choke(round);
+  }
+
+ private:
+  void choke(const Round& round) {
+    if (round.number == 1 && ++heard_ == 3 && !choked_) {
+      choked_ = true;
+      throw Error(ErrorKind::data, "too much at once");
+    }
+  }
+
+  std::int64_t heard_ = 0;
+  bool choked_ = false;
+};
+
 Registry registry_of_tests() {
   Registry registry = methods();
+  registry.methods.add(
+      {"choking", "test", "chokes once", [] { return std::make_unique<Choking>(); }});
   registry.methods.add(
       {"failing", "test", "fails on the last rank", [] { return std::make_unique<Failing>(); }});
   return registry;

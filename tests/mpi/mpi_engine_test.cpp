@@ -38,15 +38,23 @@ Json told(const Session::Played& played) {
 void expect_same_rounds(const Experiment& experiment) {
   const Registry& registry = in_job().registry;
   Session local(experiment, registry, on_cpu(2), nullptr);
-  Session ranks(experiment, registry, on_ranks(), nullptr);
-  ASSERT_EQ(ranks.engine().workforce().ranks, last_rank() + 1);
-  ASSERT_EQ(ranks.engine().workforce().lanes, last_rank() + 1) << "one each";
+  std::vector<Json> expected;
   while (local.rounds_done() < local.rounds()) {
-    ASSERT_EQ(told(ranks.play()), told(local.play())) << "round " << local.rounds_done();
+    expected.push_back(told(local.play()));
   }
   local.measure_local_models();
-  ranks.measure_local_models();
-  EXPECT_EQ(end_of(ranks), end_of(local));
+  for (const FoldBy fold : {FoldBy::gather, FoldBy::segments}) {
+    Session ranks(experiment, registry, on_ranks(fold), nullptr);
+    ASSERT_EQ(ranks.engine().workforce().ranks, last_rank() + 1);
+    ASSERT_EQ(ranks.engine().workforce().lanes, last_rank() + 1) << "one each";
+    ASSERT_EQ(ranks.engine().forms_sums(), fold == FoldBy::segments && last_rank() > 0);
+    for (const Json& round : expected) {
+      ASSERT_EQ(told(ranks.play()), round)
+          << "round " << ranks.rounds_done() << (fold == FoldBy::gather ? ", gathered" : "");
+    }
+    ranks.measure_local_models();
+    EXPECT_EQ(end_of(ranks), end_of(local));
+  }
 }
 
 std::vector<std::string> all_names() {
@@ -73,6 +81,50 @@ TEST(MpiEngine, FormsTheSameFixedSums) {
   }
 }
 
+// Running statistics and counters weigh on their own, and some fill a segment of theirs.
+TEST(MpiEngine, FoldsNetworksWithRunningStatistics) {
+  const std::vector<std::string> few{"model.name=\"resnet18\"", "data.samples=40", "rounds=1",
+                                     "data.test_samples=8", "federation.fraction=1.0"};
+  const auto with = [&](const std::string& method) {
+    std::vector<std::string> sets = few;
+    sets.push_back("method.name=\"" + method + "\"");
+    return small(sets);
+  };
+  expect_same_rounds(with("fedavg"));
+  expect_same_rounds(with("feddyn"));
+}
+
+// What rank 0 receives in a round of twelve clients.
+std::int64_t received(FoldBy fold, const std::vector<std::string>& sets) {
+  std::vector<std::string> all{"data.samples=480", "federation.clients=12",
+                               "federation.fraction=1.0", "rounds=3", "eval_every=3"};
+  all.insert(all.end(), sets.begin(), sets.end());
+  Session session(small(all), in_job().registry, on_ranks(fold), nullptr);
+  session.play();
+  const std::int64_t before = session.engine().workforce().bytes_received;
+  session.play();
+  return session.engine().workforce().bytes_received - before;
+}
+
+TEST(MpiEngine, RankZeroReceivesLessInSegments) {
+  const auto of = [](const std::vector<std::string>& sets) {
+    const std::int64_t gathered = received(FoldBy::gather, sets);
+    EXPECT_EQ(received(FoldBy::best, sets), received(FoldBy::segments, sets));
+    return std::pair{gathered, received(FoldBy::segments, sets)};
+  };
+  if (last_rank() != 2) {
+    GTEST_SKIP() << "for three ranks";
+  }
+  const auto [gathered, segments] = of({});
+  EXPECT_LT(2 * segments, gathered);
+  EXPECT_GT(3 * segments, gathered) << "a third of the replies, and the segments of the others";
+  const auto [gathered_twins, segments_twins] = of({"method.name=\"coteaching\""});
+  EXPECT_LT(2 * segments_twins, gathered_twins);
+  // A sum of whole numbers by each of the two others, 8 bytes a value.
+  const auto [gathered_words, words] = of({"federation.sums=\"fixed\""});
+  EXPECT_LT(words, gathered_words);
+}
+
 TEST(MpiEngine, MeasuresEnsemblesAndLastModelsAndManyPieces) {
   expect_same_rounds(experiment_with("rhfl", {"method.evaluate=\"ensemble\""}));
   expect_same_rounds(
@@ -92,7 +144,7 @@ TEST_P(MpiCheckpoint, GoesOnLocallyAndOnTheRanks) {
   while (calm.rounds_done() < calm.rounds()) {
     calm.play();
   }
-  Session ranks(experiment, registry, on_ranks(), nullptr);
+  Session ranks(experiment, registry, on_ranks(FoldBy::segments), nullptr);
   ranks.play();
   ranks.play();
   Checkpoint saved = ranks.checkpoint();
@@ -103,7 +155,7 @@ TEST_P(MpiCheckpoint, GoesOnLocallyAndOnTheRanks) {
   } else {
     EXPECT_EQ(saved.parts.size(), 0U);
   }
-  for (const Runtime& runtime : {on_cpu(), on_ranks()}) {
+  for (const Runtime& runtime : {on_cpu(), on_ranks(FoldBy::gather), on_ranks(FoldBy::segments)}) {
     Session resumed(experiment, registry, runtime, nullptr);
     Checkpoint loaded = *load_checkpoint(folder.path(), experiment.hash(), resumed.crew().layout());
     loaded.history = saved.history;
@@ -141,22 +193,41 @@ TEST(MpiEngine, AForgedMemoryIsRefusedWhereverItGoes) {
 TEST(MpiEngine, AnInterruptedRoundLeavesNoTrace) {
   const Experiment experiment = small({"method.name=\"remembering\"", "federation.fraction=1.0"});
   const std::vector<std::string> calm = undisturbed_hashes(experiment);
-  std::atomic<bool> stop = false;
-  Session session(experiment, in_job().registry, on_ranks(), &stop);
-  while (session.rounds_done() < session.rounds()) {
-    stop = true;
-    EXPECT_THROW(session.play(), Interrupted);
-    stop = false;
-    session.play();
+  for (const FoldBy fold : {FoldBy::gather, FoldBy::segments}) {
+    std::atomic<bool> stop = false;
+    Session session(experiment, in_job().registry, on_ranks(fold), &stop);
+    while (session.rounds_done() < session.rounds()) {
+      stop = true;
+      EXPECT_THROW(session.play(), Interrupted);
+      stop = false;
+      session.play();
+    }
+    EXPECT_EQ(hashes(session.history()), calm);
   }
-  EXPECT_EQ(hashes(session.history()), calm);
+}
+
+// Ranks then keep replies for which nobody asks any more.
+TEST(MpiEngine, AnErrorOfTheServerInTheMiddleLeavesNoTrace) {
+  const std::vector<std::string> all{"federation.fraction=1.0"};
+  const Experiment plain = small(all);
+  const Experiment experiment = parse_experiment(
+      small_tree({"federation.fraction=1.0", "method.name=\"choking\""}), in_job().registry);
+  for (const FoldBy fold : {FoldBy::gather, FoldBy::segments}) {
+    Session session(experiment, in_job().registry, on_ranks(fold), nullptr);
+    session.play();
+    EXPECT_EQ(error_text([&] { session.play(); }), "too much at once");
+    while (session.rounds_done() < session.rounds()) {
+      session.play();
+    }
+    EXPECT_EQ(hashes(session.history()), undisturbed_hashes(plain));
+  }
 }
 
 // The error of one rank is everybody's, and the next run on the same ranks knows nothing of it.
 TEST(MpiEngine, AnErrorOnARankNamesItAndTheJobGoesOn) {
   const Experiment experiment = parse_experiment(
       small_tree({"method.name=\"failing\"", "federation.fraction=1.0"}), in_job().registry);
-  Session session(experiment, in_job().registry, on_ranks(), nullptr);
+  Session session(experiment, in_job().registry, on_ranks(FoldBy::segments), nullptr);
   session.play();
   try {
     session.play();

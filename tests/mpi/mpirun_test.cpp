@@ -79,6 +79,59 @@ std::vector<std::string> methods_to_run() {
 INSTANTIATE_TEST_SUITE_P(All, MpirunMethod, ::testing::ValuesIn(methods_to_run()),
                          [](const auto& info) { return info.param; });
 
+// The row of a method in experiments/every-method.toml, with the arithmetic of the recorded models.
+Words recorded_run(const std::string& method, const std::string& out) {
+  Words words{"run",
+              "every-method.toml",
+              "--quiet",
+              "--out",
+              out,
+              "--arithmetic",
+              "avx2",
+              "--set",
+              "method.name=\"" + method + "\""};
+  for (const auto& [key, value] : builtin_methods().find(method).smoke.items()) {
+    words.insert(words.end(), {"--set", key + "=" + value.dump()});
+  }
+  return words;
+}
+
+// The models that tests/cli/sweep_test.cpp expects of runs in one process, on real data.
+TEST(Mpirun, AnyNumberOfRanksEndsInTheRecordedModels) {
+  if (!all_of_it()) {
+    GTEST_SKIP() << "in the long form only: WINNOW_TEST_ALL=1";
+  }
+  if (!cpu_has(Arithmetic::avx2)) {
+    GTEST_SKIP() << "this CPU has no avx2, with which the models were recorded";
+  }
+  const Workshop shop;
+  const fs::path source = WINNOW_SOURCE_DIR;
+  std::string file = read_file(source / "experiments/every-method.toml");
+  const std::string sweep = "methods = \"all\"\n";
+  ASSERT_NE(file.find(sweep), std::string::npos);
+  file.erase(file.find(sweep), sweep.size());
+  write_file_whole(shop / "every-method.toml", file);
+  const Json recorded = Json::parse(read_file(source / "tests/cli/every_method_hashes.json"));
+  for (const std::string& method : methods_to_run()) {
+    for (const int ranks : {1, 2, 3}) {
+      const std::string name = method + std::to_string(ranks);
+      Words words = on(ranks, recorded_run(method, name));
+      words.insert(words.end(), {"--fold", "segments"});
+      done(shop, words);
+      const Json summary = read_summary(shop / name);
+      const std::string fingerprint = summary.at("fingerprint");
+      if (!recorded.contains(fingerprint)) {
+        GTEST_SKIP() << "no models are recorded for the libraries of this machine, whose "
+                        "fingerprint is "
+                     << fingerprint;
+      }
+      EXPECT_EQ(summary.at("model_hash"), recorded.at(fingerprint).at(method))
+          << method << " with " << ranks << " ranks";
+      EXPECT_EQ(summary.at("ranks"), ranks);
+    }
+  }
+}
+
 // Long enough for a signal to land in its middle, with clients that remember.
 Words longer_run(const std::string& out) {
   const std::string rounds = all_of_it() ? "rounds=300" : "rounds=60";
@@ -241,6 +294,26 @@ TEST(Mpirun, VerifyAndBenchRunOnRanks) {
   EXPECT_GT(bench.at(0).at("winnow").at("bytes_received"), 0);
 }
 
+// Long enough that all ranks have several replies in every round.
+TEST(Mpirun, SegmentsLeaveTheSameRunWithLessSentToRankZero) {
+  const Workshop shop;
+  const auto run = [](const std::string& out) {
+    return Words{
+        "run",   "e.toml", "--set",  "federation.clients=12", "--set", "federation.fraction=1.0",
+        "--out", out,      "--quiet"};
+  };
+  done(shop, on(0, run("local")));
+  std::map<std::string, std::int64_t> received;
+  for (const std::string fold : {"gather", "segments"}) {
+    Words words = on(3, run(fold));
+    words.insert(words.end(), {"--fold", fold});
+    done(shop, words);
+    expect_same(shop / fold, shop / "local");
+    received[fold] = read_summary(shop / fold).at("bytes_received");
+  }
+  EXPECT_LT(2 * received.at("segments"), received.at("gather"));
+}
+
 TEST(Mpirun, WrongUsageIsOneLineWithExitCodeTwo) {
   const Workshop shop;
   const Ended forgotten = call(shop, {WINNOW_MPIRUN, "-n", "2", WINNOW_ITSELF, "run", "e.toml"});
@@ -256,6 +329,10 @@ TEST(Mpirun, WrongUsageIsOneLineWithExitCodeTwo) {
   const Ended unknown = call(shop, {WINNOW_ITSELF, "run", "e.toml", "--engine", "mpl"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_EQ(unknown.err, "winnow: unknown engine 'mpl'\n  there are local and mpi\n");
+  const Ended fold = call(shop, on(2, {"run", "e.toml", "--fold", "half"}));
+  EXPECT_EQ(fold.code, 2);
+  EXPECT_THAT(fold.err, HasSubstr("winnow: --fold half: unknown\n  expected best, gather or "
+                                  "segments\n"));
   const Ended file = call(shop, on(2, {"run", "missing.toml"}));
   EXPECT_EQ(file.code, 3);
   EXPECT_THAT(file.err, HasSubstr("missing.toml"));

@@ -8,6 +8,7 @@
 #include "testing/errors.h"
 #include "winnow/mpi/bytes.h"
 #include "winnow/mpi/protocol.h"
+#include "winnow/mpi/segments.h"
 #include "winnow/mpi/shelf.h"
 
 namespace winnow::mpi_parts_test {
@@ -71,6 +72,40 @@ TEST(Shelf, ForgetsWhatWasUsedLongestAgo) {
   EXPECT_FALSE(shelf.use("a"));
   shelf.clear();
   EXPECT_FALSE(shelf.use("large"));
+}
+
+TEST(Segments, CoverAModelOnceAndAreAligned) {
+  for (const std::int64_t values : {0, 1, 15, 16, 17, 61'706, 11'181'642}) {
+    for (const int ranks : {1, 2, 3, 7, 64}) {
+      std::int64_t end = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Stretch segment = segment_of(values, rank, ranks);
+        EXPECT_EQ(segment.begin, end);
+        EXPECT_EQ(segment.begin % 16, 0);
+        EXPECT_LE(std::abs(segment.size() - values / ranks), 32);
+        end = segment.end;
+      }
+      EXPECT_EQ(end, values);
+    }
+  }
+}
+
+TEST(FoldPlan, ComesBackAsItWas) {
+  FoldPlan plan{.form = SumForm::fixed,
+                .rules = {{Weighting::equal, Weighting::samples}},
+                .items = {{.owner = 2, .samples = 4'000'000'000, .counts = 1}, {.owner = 0}}};
+  ByteWriter writer;
+  put(writer, plan);
+  const std::string bytes = writer.take();
+  ByteReader reader(bytes);
+  const FoldPlan read = get_fold_plan(reader);
+  EXPECT_EQ(read.form, SumForm::fixed);
+  EXPECT_EQ(read.rules, plan.rules);
+  ASSERT_EQ(read.items.size(), 2U);
+  EXPECT_EQ(read.items[0].owner, 2);
+  EXPECT_EQ(read.items[0].samples, 4'000'000'000U);
+  EXPECT_EQ(read.items[0].counts, 1U);
+  EXPECT_EQ(read.items[1].counts, 0U);
 }
 
 TEST(Answers, CarryFailuresOver) {

@@ -13,6 +13,7 @@ using ::testing::HasSubstr;
 // FedAvg of which a client fails at some trainings.
 class Failing final : public FedAvg {
  public:
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   using Fails = std::function<bool(std::int64_t round, std::int64_t client)>;
   explicit Failing(Fails fails) : fails_(std::move(fails)) {}
 

@@ -108,6 +108,7 @@ TEST(FixedSums, TheDefaultHasTheHashItAlwaysHad) {
 // Sends what no sum takes; the others go on without it.
 class Overflowing final : public FedAvg {
  public:
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
   std::unique_ptr<ClientSide> client_side() const override {
     return std::make_unique<ScriptedClient>([](const Message& task, ClientContext& context) {
       State model = task.get<State>("model").clone();

@@ -109,6 +109,8 @@ class Remembering final : public FedAvg {
 
   explicit Remembering(Hook hook) : hook_(std::move(hook)) {}
 
+  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
+
   std::unique_ptr<ClientSide> client_side() const override {
     return std::make_unique<ScriptedClient>(
         [hook = hook_](const Message& task, ClientContext& context) {

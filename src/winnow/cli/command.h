@@ -23,6 +23,7 @@ struct Program {
   const char* const* argv = nullptr;
   std::string engine = "local";  // as asked for by --engine
   double patience = 1800.0;      // and by --patience
+  std::string fold = "best";     // and by --fold
   std::string arithmetic = {};   // as asked for by --arithmetic, or empty
   int exit_code = 0;
 };

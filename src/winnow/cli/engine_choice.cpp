@@ -38,6 +38,14 @@ void add_engine_option(CLI::App& app, Program& program) {
         ->type_name("SECONDS")
         ->check(above_zero())
         ->expected(1);
+    command
+        ->add_option(
+            "--fold", program.fold,
+            "with --engine mpi: rank 0 adds up whole models (gather), every rank a segment "
+            "of each (segments), or whichever is better (best); the result is the same")
+        ->type_name("HOW")
+        ->capture_default_str()
+        ->expected(1);
   }
 }
 
@@ -72,6 +80,7 @@ bool leads(Program& program, Runtime& runtime, const std::atomic<bool>* stop) {
   runtime.engine = program.engine;
   runtime.engines = program.engines;
   runtime.patience = program.patience;
+  runtime.fold = fold_by(program.fold);
   const EngineInfo& engine = runtime.engines.find(runtime.engine);
   if (!engine.enter) {
     return true;

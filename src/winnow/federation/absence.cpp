@@ -72,10 +72,11 @@ std::vector<Absence> AbsentFleet::ask(const std::vector<Order>& orders, const Fo
 }
 
 Sums AbsentFleet::ask_for_sums(const std::vector<Order>& orders,
-                               const std::vector<FieldRule>& rules, const Hear& hear) {
+                               const std::vector<FieldRule>& rules, SumForm form,
+                               const Hear& hear) {
   std::vector<Order> reached = orders;
   std::vector<Absence> lost = lose(reached);
-  Sums sums = fleet_.ask_for_sums(reached, rules, hear);
+  Sums sums = fleet_.ask_for_sums(reached, rules, form, hear);
   sums.absent = note(std::move(lost), sums.absent);
   return sums;
 }

@@ -48,7 +48,8 @@ class AbsentFleet final : public Fleet {
   ClientList with_samples() const override { return fleet_.with_samples(); }
   std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override;
   Sums ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
-                    const Hear& hear) override;
+                    SumForm form, const Hear& hear) override;
+  bool forms_sums() const override { return fleet_.forms_sums(); }
   const Traffic& traffic() const override { return fleet_.traffic(); }
 
  private:

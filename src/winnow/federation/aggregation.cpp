@@ -9,20 +9,18 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "winnow/base/error.h"
+#include "winnow/federation/part_mean.h"
 
 namespace winnow {
 namespace {
 
-void add_on_cpu(at::Tensor& sum, const at::Tensor& values, double weight) {
-  double* __restrict s = sum.data_ptr<double>();
-  const float* __restrict v = values.data_ptr<float>();
-  const std::int64_t count = sum.numel();
-  for (std::int64_t i = 0; i < count; ++i) {
-    s[i] += weight * static_cast<double>(v[i]);
-  }
+template <typename T>
+std::span<T> values_of(const at::Tensor& tensor) {
+  return {tensor.data_ptr<T>(), static_cast<std::size_t>(tensor.numel())};
 }
 
 // Gives whole pages of memory that is read no more back to the system.
@@ -34,20 +32,21 @@ void give_back(void* start, std::size_t bytes) {
   }
 }
 
-// Block by block, so that a large sum and its mean never take more memory than the sum did.
-at::Tensor mean_on_cpu(const at::Tensor& sum, double total) {
-  constexpr std::int64_t kBlock = std::int64_t{1} << 19;
-  at::Tensor mean = at::empty({sum.numel()}, sum.options().dtype(at::kFloat));
-  double* __restrict s = sum.data_ptr<double>();
-  float* __restrict m = mean.data_ptr<float>();
-  const std::int64_t count = sum.numel();
-  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
-    const std::int64_t end = std::min(count, begin + kBlock);
-    for (std::int64_t i = begin; i < end; ++i) {
-      m[i] = static_cast<float>(s[i] / total);
-    }
-    if (end - begin == kBlock) {
-      give_back(s + begin, static_cast<std::size_t>(kBlock) * sizeof(double));
+// On a CPU block by block, so that a large sum and its mean never take more memory than the sum
+// did.
+at::Tensor quotient(at::Tensor& sum, double total) {
+  if (!sum.is_cpu()) {
+    return sum.div_(total).to(at::kFloat);
+  }
+  constexpr std::size_t kBlock = std::size_t{1} << 19;
+  at::Tensor mean = at::empty(sum.sizes(), at::kFloat);
+  const std::span<double> from = values_of<double>(sum);
+  const std::span<float> to = values_of<float>(mean);
+  for (std::size_t begin = 0; begin < from.size(); begin += kBlock) {
+    const std::span<double> block = from.subspan(begin, std::min(kBlock, from.size() - begin));
+    divide_sum(block, total, to.subspan(begin, block.size()));
+    if (block.size() == kBlock) {
+      give_back(block.data(), block.size_bytes());
     }
   }
   return mean;
@@ -78,7 +77,7 @@ void WeightedMean::add(const State& state, double weight) {
   }
   total_ += weight;
   if (sum_.is_cpu()) {
-    add_on_cpu(sum_, state.flat, weight);
+    add_weighted(values_of<float>(state.flat), weight, values_of<double>(sum_));
   } else {
     sum_.add_(state.flat, weight);  // in double, without a copy
   }
@@ -95,10 +94,7 @@ State WeightedMean::finish() {
     throw Error(ErrorKind::run, "no client contributed to this round",
                 "lower the noise or raise federation.fraction");
   }
-  State mean{layout_, mean_};
-  if (!mean_.defined()) {
-    mean.flat = sum_.is_cpu() ? mean_on_cpu(sum_, total_) : sum_.div_(total_).to(at::kFloat);
-  }
+  State mean{layout_, mean_.defined() ? mean_ : quotient(sum_, total_)};
   mean.counters().round_();
   layout_.reset();
   sum_.reset();

@@ -1,19 +1,61 @@
 #include "winnow/federation/fleet.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 
 #include "winnow/base/error.h"
+#include "winnow/federation/aggregation.h"
 #include "winnow/federation/fixed_sum.h"
+#include "winnow/federation/part_mean.h"
 
 namespace winnow {
 
 namespace {
 
 constexpr std::array<const char*, 4> kReasons{"silent", "late", "refused", "left"};
+
+// A sum of either form.
+class GrowingSum {
+ public:
+  explicit GrowingSum(SumForm form) : form_(form) {}
+
+  void add(const State& model, const PartWeights& weights) {
+    if (form_ == SumForm::fixed) {
+      fixed_.add(model, weights);
+      return;
+    }
+    if (!floating_) {
+      layout_ = model.layout;
+      device_ = model.flat.device();
+      floating_.emplace(layout_);
+    } else {
+      require_same_layout(*model.layout, *layout_);
+    }
+    const at::Tensor host = model.flat.to(at::kCPU).contiguous();
+    floating_->add({host.data_ptr<float>(), static_cast<std::size_t>(host.numel())}, weights);
+  }
+  State mean() const {
+    if (form_ == SumForm::fixed) {
+      return fixed_.mean();
+    }
+    State mean = State::zeros(layout_);
+    floating_->write({mean.flat.data_ptr<float>(), static_cast<std::size_t>(mean.flat.numel())});
+    mean.counters().round_();
+    return mean.to(device_);
+  }
+
+ private:
+  SumForm form_;
+  FixedSum fixed_;
+  LayoutPtr layout_;
+  at::Device device_ = at::kCPU;
+  std::optional<PartMean> floating_;
+};
 
 }  // namespace
 
@@ -55,13 +97,17 @@ Message without_summed(const Message& reply, const std::vector<FieldRule>& rules
   return rest;
 }
 
+bool fits_sum(const State& model, SumForm form) {
+  return form == SumForm::fixed ? unfit_value(model).empty() : all_finite(model);
+}
+
 Sums Fleet::ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
-                         const Hear& hear) {
+                         SumForm form, const Hear& hear) {
   Sums sums;
-  std::map<std::string, FixedSum> formed;
+  std::map<std::string, GrowingSum> formed;
   sums.absent = ask(orders, [&](std::int64_t client, const Message& reply) {
     const bool fits = std::ranges::all_of(rules, [&](const FieldRule& rule) {
-      return !rule.sum || unfit_value(reply.get<State>(rule.name)).empty();
+      return !rule.sum || fits_sum(reply.get<State>(rule.name), form);
     });
     const Message rest = without_summed(reply, rules);
     if (!fits || !hear(client, rest)) {
@@ -70,8 +116,9 @@ Sums Fleet::ask_for_sums(const std::vector<Order>& orders, const std::vector<Fie
     }
     for (const FieldRule& rule : rules) {
       if (rule.sum) {
-        formed[rule.name].add(reply.get<State>(rule.name),
-                              part_weights(*rule.sum, rest.get<std::uint32_t>("samples")));
+        formed.try_emplace(rule.name, form)
+            .first->second.add(reply.get<State>(rule.name),
+                               part_weights(*rule.sum, rest.get<std::uint32_t>("samples")));
       }
     }
     sums.added.push_back(client);

@@ -115,16 +115,26 @@ class Fleet {
   // The same for a server to which the sums of the models are enough. `rules` are those of the
   // reply, the same for all orders, and say which models are summed and how they weigh. `hear` is
   // called with the rest of every reply whose models fit, in the order of ask(), and says whether
-  // it counts. Sums are fixed-point sums whatever runs the clients: the same bits from all.
+  // it counts. A model fits where all its values are finite, and into a fixed-point sum where they
+  // are in its range. The bits are the same whatever runs the clients; with SumForm::floating they
+  // are those of WeightedMean over the replies of ask(). A part of a model that has no weight in
+  // the sum is zero.
   using Hear = std::function<bool(std::int64_t client, const Message& numbers)>;
   [[nodiscard]] virtual Sums ask_for_sums(const std::vector<Order>& orders,
-                                          const std::vector<FieldRule>& rules, const Hear& hear);
+                                          const std::vector<FieldRule>& rules, SumForm form,
+                                          const Hear& hear);
+  // Whether it forms sums of either form in a better way than from single models: a method that can
+  // do with sums should then ask for them.
+  [[nodiscard]] virtual bool forms_sums() const { return false; }
 
   virtual const Traffic& traffic() const = 0;
 };
 
 // Whether the client is among the absent.
 [[nodiscard]] bool is_absent(std::int64_t client, const std::vector<Absence>& absent);
+
+// Whether a model can go into a sum of that form.
+[[nodiscard]] bool fits_sum(const State& model, SumForm form);
 
 // The reply without the models that are summed.
 [[nodiscard]] Message without_summed(const Message& reply, const std::vector<FieldRule>& rules);

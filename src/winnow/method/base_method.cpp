@@ -49,6 +49,11 @@ std::vector<Exchange> BaseMethod::exchanges_of(Weighting parameters, Weighting b
            {field::trained_model().summed(parameters, buffers), field::samples()}}};
 }
 
+ServerNeeds BaseMethod::needs_of_derived() {
+  return ServerNeeds::models(
+      "it is derived from a method of sums and does not say itself that sums are enough");
+}
+
 std::vector<std::int64_t> BaseMethod::select(Round& round, std::int64_t count) {
   return round.draw(count);
 }
@@ -81,7 +86,7 @@ void BaseMethod::play(std::int64_t number, Server& server) {
 void BaseMethod::play_round(Round& round, std::int64_t count, const std::string& kind) {
   round.chosen = select(round, count);
   begin(round);
-  if (round.setting.sums == SumForm::fixed) {
+  if (round.by_sums() && server_needs().plays_sums) {
     if (const Sums sums = ask_for_training_sums(*this, round, kind); !sums.added.empty()) {
       add_sums(round, sums);
     }

@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "winnow/federation/aggregation.h"
@@ -68,7 +70,8 @@ class BaseMethod : public Method {
   // The same where the server sees sums alone (Setting::sums), in place of add() for every upload:
   // hear() for every reply that counts, without the models that are summed, then add_sums() once.
   // What server_needs() of a base method says about sums must hold for these two: whoever overrides
-  // add() has to say what becomes of it here.
+  // add() has to say what becomes of it here. A run may be played by sums although the experiment
+  // does not ask for them, where its engine forms them faster (Round::by_sums()).
   virtual void hear(Round& /*round*/, std::int64_t /*client*/, const Message& /*numbers*/) {}
   virtual void add_sums(Round& round, const Sums& sums);
 
@@ -77,12 +80,21 @@ class BaseMethod : public Method {
   virtual void check_models(const ModelCount& /*count*/) const {}
 
  protected:
+  // server_needs() of `Own`, which is played by sums but is no final class. Whoever derives from it
+  // may override add(), which sums pass over, and so has to speak for itself: until it overrides
+  // server_needs(), it is taken to need every single model.
+  template <typename Own>
+  [[nodiscard]] ServerNeeds needs_sums_as(ServerNeeds own) const {
+    return typeid(*this) == typeid(Own) ? std::move(own) : needs_of_derived();
+  }
   // What local training adds to plain SGD.
   virtual LocalRule local_rule() const { return {}; }
   // The exchanges with models that weigh like this in sums.
   [[nodiscard]] static std::vector<Exchange> exchanges_of(Weighting parameters, Weighting buffers);
 
  private:
+  [[nodiscard]] static ServerNeeds needs_of_derived();
+
   WeightedMean mean_;
 };
 

@@ -72,7 +72,7 @@ void Round::add_absent(const std::vector<Absence>& missing) {
 
 Sums Round::ask_for_sums(const std::vector<std::int64_t>& clients, const TaskFor& task,
                          const std::vector<FieldRule>& rules, const Fleet::Hear& hear) {
-  Sums sums = fleet.ask_for_sums(orders_for(clients, task), rules,
+  Sums sums = fleet.ask_for_sums(orders_for(clients, task), rules, setting.sums,
                                  [&](std::int64_t client, const Message& numbers) {
                                    return usable(numbers, rules) && hear(client, numbers);
                                  });

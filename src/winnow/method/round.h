@@ -65,6 +65,11 @@ struct Round {
   // into a sum, is rejected.
   [[nodiscard]] Sums ask_for_sums(const std::vector<std::int64_t>& clients, const TaskFor& task,
                                   const std::vector<FieldRule>& rules, const Fleet::Hear& hear);
+  // Whether sums are to be asked for where they are enough: because the server must not see more,
+  // or because the fleet forms them in a better way.
+  [[nodiscard]] bool by_sums() const {
+    return setting.sums == SumForm::fixed || fleet.forms_sums();
+  }
   // A reply that was handed over does not count after all.
   void reject(std::int64_t client) { rejected.push_back(client); }
 

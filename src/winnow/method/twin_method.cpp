@@ -40,7 +40,7 @@ void TwinMethod::play(std::int64_t number, Server& server) {
   const auto task = [&](std::int64_t) { return round.task("train").set(kSecond, second); };
   WeightedMean first_mean;
   WeightedMean second_mean;
-  if (round.setting.sums == SumForm::fixed) {
+  if (round.by_sums()) {
     const Sums sums =
         round.ask_for_sums(round.chosen, task, exchanges(round.setting).front().answers,
                            [](std::int64_t, const Message&) { return true; });

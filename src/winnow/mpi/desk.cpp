@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "winnow/base/error.h"
@@ -19,10 +20,12 @@ std::string number_as_digest(std::size_t number) {
 
 }  // namespace
 
-Desk::Desk(Workplace& place, std::vector<DeskOrder> orders, Models models)
+Desk::Desk(Workplace& place, std::vector<DeskOrder> orders, Models models,
+           std::optional<SumForm> form)
     : place_(place),
       orders_(std::move(orders)),
       models_(std::move(models)),
+      form_(form),
       memories_([&] {
         std::vector<ClientMemory> memories;
         for (const DeskOrder& order : orders_) {
@@ -61,6 +64,9 @@ void Desk::work(std::size_t worker, std::size_t item) {
   reply.parcel = bytes_of(pack_reply(
       answer.reply, task.kind(), place_.exchanges(), [](const std::string&) { return true; },
       name));
+  reply.fits = !form_ || std::ranges::all_of(reply.models, [this](const auto& entry) {
+    return fits_sum(entry.second, *form_);
+  });
   reply.memory = std::move(answer.memory);
   reply.steps = answer.steps;
   reply.loss = answer.loss;
@@ -87,15 +93,26 @@ void Desk::note() {
   place_.crew().note(steps_, shift_.seconds());
 }
 
-void send_reply(Ranks& ranks, const DeskReply& reply) {
+std::vector<State> take_models(DeskReply& reply) {
+  std::vector<State> models;
+  for (const auto& [number, model] : std::exchange(reply.models, {})) {
+    models.push_back({model.layout, model.flat.to(at::kCPU).contiguous()});
+  }
+  return models;
+}
+
+void send_reply(Ranks& ranks, const DeskReply& reply, bool with_values) {
   ByteWriter answer;
   answer.put(Outcome::done).text(reply.task).text(reply.parcel);
   answer.put(reply.remembers).put(reply.steps).put(reply.loss).put(reply.passes);
+  answer.put(reply.fits).put(with_values);
   std::vector<std::int64_t> sizes;
   std::vector<at::Tensor> values;
   for (const auto& [digest, model] : reply.models) {
-    values.push_back(model.flat.to(at::kCPU).contiguous());
-    sizes.push_back(values.back().numel());
+    sizes.push_back(model.flat.numel());
+    if (with_values) {
+      values.push_back(model.flat.to(at::kCPU).contiguous());
+    }
   }
   ranks.send(0, Tag::answer, answer.list(sizes).take());
   for (const at::Tensor& tensor : values) {
@@ -114,9 +131,16 @@ DeskReply receive_reply(Ranks& ranks, int from, const std::string& answer, const
   reply.steps = bytes.get<std::int64_t>();
   reply.loss = bytes.get<TrainingLoss>();
   reply.passes = bytes.get<Passes>();
+  reply.fits = bytes.get<bool>();
+  reply.here = bytes.get<bool>();
   for (const std::int64_t size : bytes.list<std::int64_t>()) {
-    at::Tensor values = at::empty({size}, at::kFloat);
-    ranks.receive(from, values);
+    at::Tensor values;
+    if (reply.here) {
+      values = at::empty({size}, at::kFloat);
+      ranks.receive(from, values);
+    } else {
+      values = at::zeros({1}, at::kFloat).expand({size});
+    }
     reply.models[number_as_digest(reply.models.size())] =
         State{place.crew().layout_of(client), values}.to(place.crew().device());
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "winnow/federation/codec.h"
+#include "winnow/federation/fleet.h"
 #include "winnow/mpi/ranks.h"
 #include "winnow/mpi/shift.h"
 #include "winnow/run/workplace.h"
@@ -32,6 +33,10 @@ struct DeskReply {
   std::int64_t steps = 0;
   TrainingLoss loss = {};
   Passes passes = {};
+  // Where models are kept for a sum: whether they fit into it. The rank that made them keeps them,
+  // and others have stand-ins without values.
+  bool fits = true;
+  bool here = true;
 };
 
 class Desk {
@@ -39,7 +44,9 @@ class Desk {
   // Models of tasks by digest.
   using Models = std::map<std::string, State>;
 
-  Desk(Workplace& place, std::vector<DeskOrder> orders, Models models);
+  // With a form, replies are for a sum of that form.
+  Desk(Workplace& place, std::vector<DeskOrder> orders, Models models,
+       std::optional<SumForm> form = {});
 
   // The next reply when it is ready, in the order of the orders; see Shift::next().
   std::optional<DeskReply> next(std::chrono::microseconds wait);
@@ -52,6 +59,7 @@ class Desk {
   Workplace& place_;
   std::vector<DeskOrder> orders_;
   Models models_;
+  std::optional<SumForm> form_;
   std::vector<ClientMemory> memories_;
   std::vector<std::optional<DeskReply>> replies_;
   std::int64_t steps_ = 0;
@@ -61,8 +69,12 @@ class Desk {
 // What unpacks a message of that client, given the models that came with it.
 Known known_of(const Workplace& place, std::int64_t client, const Desk::Models& models);
 
-// A reply as the answer of another rank; the values of its models follow. And back.
-void send_reply(Ranks& ranks, const DeskReply& reply);
+// The models of a reply, which are taken out of it, on the CPU.
+std::vector<State> take_models(DeskReply& reply);
+
+// A reply as the answer of another rank; the values of its models follow, unless they stay here.
+// And back.
+void send_reply(Ranks& ranks, const DeskReply& reply, bool with_values = true);
 DeskReply receive_reply(Ranks& ranks, int from, const std::string& answer, const Workplace& place,
                         std::int64_t client);
 

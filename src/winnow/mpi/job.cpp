@@ -156,7 +156,8 @@ Hosted Job::host(const Experiment& experiment, const Registry& registry, const R
           lanes_notice(ranks_->name(static_cast<int>(rank)), lanes[rank], cores[rank]));
     }
   }
-  auto engine = std::make_unique<MpiEngine>(*leader_, *hosted.place, std::move(lanes), stop);
+  auto engine =
+      std::make_unique<MpiEngine>(*leader_, *hosted.place, std::move(lanes), runtime.fold, stop);
   hosted.examiner = &engine->examiner();
   hosted.engine = std::move(engine);
   return hosted;

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "winnow/base/error.h"
@@ -19,8 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Replies that came before their turn; when there are more only the rank whose turn it is is heard.
-constexpr std::int64_t kHeldBytes = std::int64_t{512} << 20;
+// What a rank keeps of a round for a sum. At its end this may be there three times.
+constexpr std::int64_t kKeptBytes = std::int64_t{1} << 30;
 
 std::string command(Command kind) {
   return ByteWriter().put(kind).take();
@@ -30,166 +30,20 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::int64_t bytes_of_models(const DeskReply& reply) {
-  std::int64_t bytes = 0;
-  for (const auto& [digest, model] : reply.models) {
-    bytes += model.bytes();
-  }
-  return bytes;
+// The rule of a model that is summed; null: it is not.
+const FieldRule* summed_by(const std::vector<FieldRule>& rules, const std::string& name) {
+  const auto found = std::ranges::find(rules, name, &FieldRule::name);
+  return found == rules.end() || !found->sum ? nullptr : &*found;
 }
 
 }  // namespace
 
-// One call of ask(): hands out the orders, then has the replies in their order.
-class MpiEngine::Ask {
- public:
-  Ask(MpiEngine& engine, const std::vector<Order>& orders, const std::vector<std::size_t>& places)
-      : engine_(engine),
-        ranks_(engine.leader_.ranks()),
-        number_(++engine.asks_),
-        queues_(static_cast<std::size_t>(ranks_.size())),
-        arrived_(queues_.size()) {
-    std::vector<std::int64_t> clients;
-    for (const std::size_t place : places) {
-      clients.push_back(orders[place].client);
-    }
-    owners_ = engine.deal(clients);
-    Delivery delivery(engine.leader_);
-    std::vector<std::vector<DeskOrder>> dealt(queues_.size());
-    for (std::size_t item = 0; item < places.size(); ++item) {
-      const Parcel parcel = pack_task(
-          orders[places[item]].task, engine.place_.exchanges(),
-          [](const std::string&) { return true; },
-          [&delivery](const State& model) { return delivery.add(model); });
-      const auto owner = static_cast<std::size_t>(owners_[item]);
-      for (const PackedModel& model : parcel.models) {
-        delivery.need(owners_[item], model.digest);
-      }
-      dealt[owner].push_back({clients[item], bytes_of(parcel)});
-      queues_[owner].push_back(clients[item]);
-    }
-    delivery.settle();
-    for (const int rank : engine.leader_.others()) {
-      const std::vector<DeskOrder>& own = dealt[static_cast<std::size_t>(rank)];
-      if (own.empty()) {
-        continue;
-      }
-      ByteWriter command;
-      command.put(Command::ask).put(number_);
-      delivery.write(rank, command);
-      command.put(static_cast<std::uint64_t>(own.size()));
-      for (const DeskOrder& order : own) {
-        command.put(order.client).text(order.parcel);
-      }
-      ranks_.send(rank, Tag::command, command.take());
-    }
-    delivery.send();
-    if (!dealt[0].empty()) {
-      desk_.emplace(engine.place_, std::move(dealt[0]), delivery.models());
-    }
-    ranks_.flush();  // while the lanes are at work
-  }
-
-  int owner(std::size_t item) const { return owners_[item]; }
-
-  // The reply to the order whose turn it is.
-  DeskReply next(std::size_t item) {
-    const int owner = owners_[item];
-    std::deque<DeskReply>& own = arrived_[static_cast<std::size_t>(owner)];
-    const auto start = Clock::now();
-    Backoff backoff;
-    while (own.empty()) {
-      if (engine_.stop_ != nullptr && *engine_.stop_) {
-        throw Interrupted();
-      }
-      const bool has_room = held_ < kHeldBytes;
-      if (auto arrival = hear(has_room ? std::nullopt : std::optional(owner))) {
-        take(*arrival);
-        backoff.reset();
-      } else if (desk_ && (owner == 0 || has_room)) {
-        if (auto reply = desk_->next(backoff.next())) {
-          hold(0, std::move(*reply));
-          backoff.reset();
-        }
-      } else {
-        backoff.rest();
-      }
-      if (owner != 0 && seconds_since(start) > ranks_.patience()) {
-        ranks_.give_up_on(owner);
-      }
-    }
-    DeskReply reply = std::move(own.front());
-    own.pop_front();
-    held_ -= bytes_of_models(reply);
-    return reply;
-  }
-
-  // Everybody is done.
-  void finish() {
-    ranks_.flush();
-    if (desk_) {
-      desk_->note();
-    }
-  }
-
-  // Has everybody stop, and hears out who owes something.
-  void cancel() {
-    desk_.reset();
-    for (const int rank : engine_.leader_.others()) {
-      if (!queues_[static_cast<std::size_t>(rank)].empty()) {
-        ranks_.send(rank, Tag::cancel, ByteWriter().put(number_).take());
-      }
-    }
-    for (const int rank : engine_.leader_.others()) {
-      while (!queues_[static_cast<std::size_t>(rank)].empty()) {
-        try {
-          take({rank, ranks_.receive(rank, Tag::answer)});
-        } catch (...) {  // why it has none does not matter any more
-        }
-      }
-    }
-    ranks_.flush();
-  }
-
- private:
-  std::optional<Ranks::Arrival> hear(std::optional<int> from) {
-    return from == 0 ? std::nullopt : ranks_.poll(Tag::answer, from);
-  }
-
-  void hold(std::size_t rank, DeskReply reply) {
-    held_ += bytes_of_models(reply);
-    arrived_[rank].push_back(std::move(reply));
-  }
-
-  void take(const Ranks::Arrival& arrival) {
-    const auto rank = static_cast<std::size_t>(arrival.from);
-    std::deque<std::int64_t>& owed = queues_[rank];
-    try {
-      DeskReply reply =
-          receive_reply(ranks_, arrival.from, arrival.bytes, engine_.place_, owed.front());
-      owed.pop_front();
-      hold(rank, std::move(reply));
-    } catch (...) {
-      owed.clear();  // nothing follows a failure
-      throw;
-    }
-  }
-
-  MpiEngine& engine_;
-  Ranks& ranks_;
-  std::uint64_t number_;
-  std::vector<int> owners_;
-  std::vector<std::deque<std::int64_t>> queues_;  // by rank the clients whose replies it owes
-  std::vector<std::deque<DeskReply>> arrived_;
-  std::int64_t held_ = 0;
-  std::optional<Desk> desk_;
-};
-
-MpiEngine::MpiEngine(Leader& leader, Workplace& place, std::vector<std::int64_t> lanes,
+MpiEngine::MpiEngine(Leader& leader, Workplace& place, std::vector<std::int64_t> lanes, FoldBy fold,
                      const std::atomic<bool>* stop)
     : leader_(leader),
       place_(place),
       lanes_(std::move(lanes)),
+      fold_(fold),
       stop_(stop),
       examiner_(leader, place) {
   place.members().serve(place.client_side());
@@ -223,42 +77,156 @@ std::vector<int> MpiEngine::deal(const std::vector<std::int64_t>& clients) const
   return dealt;
 }
 
-std::vector<Absence> MpiEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
+Dealt MpiEngine::deal_out(const std::vector<Order>& orders) {
   check_orders(orders, size(), place_.exchanges());
-  const std::vector<std::size_t> places = fold_order(orders, *this);
-  const auto started = Clock::now();
-  Ask ask(*this, orders, places);
+  Dealt dealt{
+      .orders = orders, .places = fold_order(orders, *this), .owners = {}, .number = ++asks_};
+  std::vector<std::int64_t> clients;
+  for (const std::size_t place : dealt.places) {
+    clients.push_back(orders[place].client);
+  }
+  dealt.owners = deal(clients);
+  return dealt;
+}
+
+Message MpiEngine::accept(const Order& order, const DeskReply& given, int owner) {
+  const Message reply = unpack_reply(parcel_of(given.parcel), order.task.kind(), place_.exchanges(),
+                                     known_of(place_, order.client, given.models));
+  // Ranks run the same program: a reply that does not fit is a bug of the client side.
+  if (const auto refusal = judge(reply, order.task, samples(order.client), place_.exchanges())) {
+    throw Error(ErrorKind::peer, fmt::format("client {}: {}", order.client, refusal->detail));
+  }
+  if (given.remembers) {
+    holders_[order.client] = owner;
+  }
+  traffic_.bytes_down += order.task.bytes();
+  traffic_.bytes_up += reply.bytes();
+  traffic_.client_steps += given.steps;
+  loss_ += given.loss;
+  traffic_.participations += given.steps > 0 ? 1 : 0;
+  traffic_.passes += given.passes;
+  return reply;
+}
+
+void MpiEngine::hear_all(const Dealt& dealt,
+                         const std::function<void(std::size_t item, DeskReply& reply)>& take) {
+  Asking asking(leader_, place_, stop_, dealt);
   try {
-    for (std::size_t item = 0; item < places.size(); ++item) {
-      const Order& order = orders[places[item]];
-      const DeskReply given = ask.next(item);
-      const Message reply =
-          unpack_reply(parcel_of(given.parcel), order.task.kind(), place_.exchanges(),
-                       known_of(place_, order.client, given.models));
-      // Ranks run the same program: a reply that does not fit is a bug of the client side.
-      if (const auto refusal =
-              judge(reply, order.task, samples(order.client), place_.exchanges())) {
-        throw Error(ErrorKind::peer, fmt::format("client {}: {}", order.client, refusal->detail));
-      }
-      if (given.remembers) {
-        holders_[order.client] = ask.owner(item);
-      }
-      traffic_.bytes_down += order.task.bytes();
-      traffic_.bytes_up += reply.bytes();
-      traffic_.client_steps += given.steps;
-      loss_ += given.loss;
-      traffic_.participations += given.steps > 0 ? 1 : 0;
-      traffic_.passes += given.passes;
-      fold(order.client, reply);
-      keep_models_until_read(reply);
+    for (std::size_t item = 0; item < dealt.places.size(); ++item) {
+      DeskReply reply = asking.next(item);
+      take(item, reply);
     }
-    ask.finish();
+    asking.finish();
   } catch (...) {
-    ask.cancel();
+    asking.cancel();
     throw;
   }
+}
+
+std::vector<Absence> MpiEngine::ask(const std::vector<Order>& orders, const Fold& fold) {
+  const Dealt dealt = deal_out(orders);
+  const auto started = Clock::now();
+  hear_all(dealt, [&](std::size_t item, const DeskReply& given) {
+    const Order& order = orders[dealt.places[item]];
+    const Message reply = accept(order, given, dealt.owners[item]);
+    fold(order.client, reply);
+    keep_models_until_read(reply);
+  });
   traffic_.train_seconds += seconds_since(started);
   return {};
+}
+
+const std::vector<FieldRule>& MpiEngine::answers_to(const std::vector<Order>& orders) const {
+  return exchange_of(orders.front().task.kind(), place_.exchanges()).answers;
+}
+
+bool MpiEngine::forms_sums() const {
+  return fold_ != FoldBy::gather && lanes_.size() > 1 && place_.crew().device().is_cpu();
+}
+
+bool MpiEngine::keeps_models(const Dealt& dealt, const std::vector<FieldRule>& rules,
+                             SumForm form) const {
+  if (!forms_sums() || dealt.places.empty() || place_.crew().layouts().size() != 1) {
+    return false;
+  }
+  const std::string& kind = dealt.orders.front().task.kind();
+  const std::vector<FieldRule>& answers = answers_to(dealt.orders);
+  const auto holds_models = [](const FieldRule& rule) {
+    return rule.type == FieldType::state || rule.type == FieldType::states;
+  };
+  const bool all_summed = std::ranges::all_of(answers, [&](const FieldRule& answer) {
+    return !holds_models(answer) || summed_by(rules, answer.name) != nullptr;
+  });
+  const bool alike = std::ranges::all_of(
+      dealt.orders, [&](const Order& order) { return order.task.kind() == kind; });
+  const auto ranks = std::ssize(lanes_);
+  const std::int64_t here = std::ranges::count(dealt.owners, 0);
+  const std::int64_t elsewhere = std::ssize(dealt.owners) - here;
+  std::int64_t most = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    most = std::max<std::int64_t>(most, std::ranges::count(dealt.owners, rank));
+  }
+  const std::int64_t bytes =
+      most * std::ranges::count_if(answers, holds_models) * 4 * place_.crew().layout()->total();
+  // What rank 0 receives, in segments of a model: of words a whole sum of each rank, twice as
+  // large; of floats a segment of each reply and one of the mean.
+  const std::int64_t received =
+      form == SumForm::fixed ? 2 * ranks * (ranks - 1) : elsewhere + ranks - 1;
+  const bool halves = 2 * received <= elsewhere * ranks;
+  return all_summed && alike && bytes <= kKeptBytes && (fold_ == FoldBy::segments || halves);
+}
+
+Sums MpiEngine::ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
+                             SumForm form, const Hear& hear) {
+  Dealt dealt = deal_out(orders);
+  if (!keeps_models(dealt, rules, form)) {
+    return Engine::ask_for_sums(orders, rules, form, hear);
+  }
+  dealt.form = form;
+  const auto started = Clock::now();
+  Sums sums;
+  FoldPlan plan{.form = form};
+  std::vector<std::string> names;
+  for (const FieldRule& answer : answers_to(orders)) {  // as models lie in a reply
+    if (const FieldRule* rule = summed_by(rules, answer.name)) {
+      plan.rules.push_back(*rule->sum);
+      names.push_back(rule->name);
+    }
+  }
+  std::vector<ReplyModels> own;
+  hear_all(dealt, [&](std::size_t item, DeskReply& given) {
+    const Order& order = orders[dealt.places[item]];
+    const Message rest = without_summed(accept(order, given, dealt.owners[item]), rules);
+    const bool counts = given.fits && hear(order.client, rest);
+    (counts ? sums.added : sums.rejected).push_back(order.client);
+    plan.items.push_back({.owner = dealt.owners[item],
+                          .samples = rest.get<std::uint32_t>("samples"),
+                          .counts = counts ? std::uint64_t{1} : 0});
+    if (dealt.owners[item] == 0) {
+      own.push_back(take_models(given));
+    }
+  });
+  if (!sums.added.empty()) {
+    std::ranges::sort(sums.added);
+    std::vector<State> means = fold_kept(plan, own);
+    for (std::size_t model = 0; model < names.size(); ++model) {
+      sums.means.emplace(names[model], std::move(means[model]));
+    }
+  }
+  traffic_.train_seconds += seconds_since(started);
+  return sums;
+}
+
+std::vector<State> MpiEngine::fold_kept(const FoldPlan& plan, const std::vector<ReplyModels>& own) {
+  ByteWriter command;
+  command.put(Command::fold);
+  put(command, plan);
+  leader_.command_all(command.take());
+  try {
+    return add_up(leader_.ranks(), place_.crew().layout(), plan, own);
+  } catch (...) {
+    leader_.ranks().give_up();  // the others wait for what this rank owes them
+  }
 }
 
 std::vector<std::int64_t> MpiEngine::commit() {

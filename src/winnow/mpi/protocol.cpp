@@ -64,6 +64,16 @@ void check_answer(ByteReader& answer, const std::string& rank) {
   throw Error(kind, fmt::format("{}: {}", rank, text), answer.text());
 }
 
+void put(ByteWriter& bytes, const std::optional<SumForm>& form) {
+  bytes.put(form.has_value()).put(form.value_or(SumForm::floating));
+}
+
+std::optional<SumForm> get_form(ByteReader& bytes) {
+  const auto kept = bytes.get<bool>();
+  const auto form = bytes.get<SumForm>();
+  return kept ? std::optional(form) : std::nullopt;
+}
+
 void put(ByteWriter& bytes, const Trace& trace) {
   put_optional(bytes, trace.labels);
   put_optional(bytes, trace.last_labels);

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "winnow/federation/client.h"
+#include "winnow/federation/fleet.h"
 #include "winnow/federation/memory.h"
 #include "winnow/mpi/bytes.h"
 #include "winnow/mpi/ranks.h"
@@ -19,7 +21,8 @@ namespace winnow {
 enum class Command : std::uint8_t {
   open,            // make the world of an experiment: runtime, experiment
   close,           // forget it; no answer
-  ask,             // number, models, orders; an answer for each order
+  ask,             // number, form if models are kept, models, orders; an answer for each order
+  fold,            // plan for what is kept; no answer but values
   score,           // models, pieces
   score_each,      // the clients' own models on the test set
   right_by_class,  // which models
@@ -39,6 +42,10 @@ enum class Outcome : std::uint8_t { done, failed, interrupted };
 std::string failure_answer();
 // Throws what a rank has said in such an answer, with its name in front; returns otherwise.
 void check_answer(ByteReader& answer, const std::string& rank);
+
+// Of the sum for which the models of an ask are kept, if they are.
+void put(ByteWriter& bytes, const std::optional<SumForm>& form);
+std::optional<SumForm> get_form(ByteReader& bytes);
 
 void put(ByteWriter& bytes, const Trace& trace);
 Trace get_trace(ByteReader& bytes);

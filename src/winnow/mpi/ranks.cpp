@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include "winnow/base/error.h"
@@ -222,6 +223,27 @@ void Ranks::give_up_on(int rank) const {
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
   abort(exit_code(ErrorKind::run));
+}
+
+void Ranks::give_up() const {
+  int code = exit_code(ErrorKind::internal);
+  std::string text;
+  try {
+    throw;
+  } catch (const Error& error) {
+    code = exit_code(error.kind());
+    text = error.what();
+  } catch (const std::bad_alloc&) {
+    code = exit_code(ErrorKind::run);
+    text = "out of memory";
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  text = fmt::format("winnow: {}: {}\n  the run can be continued with 'winnow resume'\n",
+                     name(rank_), text);
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+  abort(code);
 }
 
 void Ranks::abort(int code) {

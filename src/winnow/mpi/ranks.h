@@ -58,7 +58,7 @@ class Ranks {
 
   // Sends without waiting; what is sent is kept until it is gone.
   void send(int to, Tag tag, std::string bytes);
-  void send(int to, const at::Tensor& values);  // float32, contiguous, on the CPU
+  void send(int to, const at::Tensor& values);  // contiguous, on the CPU
   // Sends that are still under way; gives MPI time to go on with them.
   std::size_t under_way();
   // Waits until none is.
@@ -78,6 +78,9 @@ class Ranks {
 
   // Says that a rank is silent and ends the job.
   [[noreturn]] void give_up_on(int rank) const;
+  // Says why this rank cannot go on while others wait for it, and ends the job. Must be called
+  // while an exception is handled.
+  [[noreturn]] void give_up() const;
   // Ends the job where this rank cannot go on and others may wait for it.
   [[noreturn]] static void abort(int code);
   double patience() const { return patience_; }

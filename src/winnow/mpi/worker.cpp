@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "winnow/base/error.h"
@@ -106,11 +107,15 @@ void Worker::obey(Command command, ByteReader& bytes) {
   if (command == Command::close) {
     place_.reset();
     shelf_.clear();
+    kept_.clear();
   } else if (command == Command::rollback) {
     shelf_.clear();
+    kept_.clear();
     place_->members().rollback();
   } else if (command == Command::ask) {
     ask(bytes);
+  } else if (command == Command::fold) {
+    fold(bytes);
   } else {
     try {
       ByteWriter done;
@@ -260,7 +265,9 @@ bool Worker::is_cancelled(std::uint64_t ask) {
 
 void Worker::ask(ByteReader& bytes) {
   try {
+    kept_.clear();
     const auto number = bytes.get<std::uint64_t>();
+    const auto form = get_form(bytes);
     std::map<std::string, State> models = receive_models(bytes);
     std::vector<DeskOrder> orders(bytes.get<std::uint64_t>());
     for (DeskOrder& order : orders) {
@@ -269,7 +276,7 @@ void Worker::ask(ByteReader& bytes) {
     }
     const std::size_t count = orders.size();
     const auto most = static_cast<std::size_t>(4 * place_->crew().lanes());
-    Desk desk(*place_, std::move(orders), std::move(models));
+    Desk desk(*place_, std::move(orders), std::move(models), form);
     Backoff backoff;
     for (std::size_t sent = 0; sent < count;) {
       halt_ = halt_ || is_stopped() || is_cancelled(number);
@@ -280,15 +287,28 @@ void Worker::ask(ByteReader& bytes) {
       if (under_way >= most) {  // rank 0 is behind
         backoff.rest();
       } else if (auto reply = desk.next(backoff.next())) {
-        send_reply(ranks_, *reply);
+        send_reply(ranks_, *reply, !form);
+        if (form) {
+          kept_.push_back(take_models(*reply));
+        }
         backoff.reset();
         ++sent;
       }
     }
     desk.note();
   } catch (...) {
+    kept_.clear();
     ranks_.send(0, Tag::answer, failure_answer());
   }
+}
+
+void Worker::fold(ByteReader& bytes) {
+  try {
+    std::ignore = add_up(ranks_, place_->crew().layout(), get_fold_plan(bytes), kept_);
+  } catch (...) {
+    ranks_.give_up();  // the others wait for what this rank owes them
+  }
+  kept_.clear();
 }
 
 void Worker::score(ByteReader& bytes, ByteWriter& answer) {

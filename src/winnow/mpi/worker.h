@@ -12,6 +12,7 @@
 #include "winnow/mpi/bytes.h"
 #include "winnow/mpi/protocol.h"
 #include "winnow/mpi/ranks.h"
+#include "winnow/mpi/segments.h"
 #include "winnow/mpi/shelf.h"
 #include "winnow/run/segment_log.h"
 #include "winnow/run/workplace.h"
@@ -33,6 +34,7 @@ class Worker {
   void open(ByteReader& bytes, ByteWriter& answer);
   void save(ByteReader& bytes, ByteWriter& answer);
   void ask(ByteReader& bytes);
+  void fold(ByteReader& bytes);
   void score(ByteReader& bytes, ByteWriter& answer);
   // The models of a command, and on to the ranks below this one.
   std::map<std::string, State> receive_models(ByteReader& bytes);
@@ -46,6 +48,7 @@ class Worker {
   std::unique_ptr<Workplace> place_;
   std::optional<SegmentLog> log_;  // of what its clients remember
   Shelf shelf_;
+  std::vector<ReplyModels> kept_;      // for a sum, of the last ask
   std::vector<at::Tensor> following_;  // values that go behind the answer
 };
 

@@ -5,6 +5,7 @@
 #include <torch/cuda.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <thread>
@@ -84,6 +85,16 @@ void check_weights(const Members& members) {
 }
 
 }  // namespace
+
+FoldBy fold_by(const std::string& name) {
+  constexpr std::array<const char*, 3> kNames{"best", "gather", "segments"};
+  const auto found = std::ranges::find(kNames, name);
+  if (found == kNames.end()) {
+    throw Error(ErrorKind::usage, fmt::format("--fold {}: unknown", name),
+                "expected best, gather or segments");
+  }
+  return static_cast<FoldBy>(found - kNames.begin());
+}
 
 std::string precision_name(Precision precision) {
   switch (precision) {

@@ -22,6 +22,16 @@
 
 namespace winnow {
 
+// How an engine of several processes adds up models where sums are enough: rank 0 does it alone, or
+// every rank one segment of each.
+enum class FoldBy {
+  best,  // segments where they gain
+  gather,
+  segments,
+};
+// Throws Error(kind usage) for an unknown name.
+FoldBy fold_by(const std::string& name);
+
 // How to execute; has no influence on the result of a CPU run.
 struct Runtime {
   std::int64_t lanes = 0;          // 0: one per core on a CPU, found by measuring on a GPU
@@ -32,6 +42,7 @@ struct Runtime {
   std::string engine = "local";    // who runs the clients, one of `engines`
   Engines engines = local_engines();
   std::int64_t client_memory_mb = 1024;  // of what clients remember; the rest is on the disk
+  FoldBy fold = FoldBy::best;
   double patience = 1800.0;  // seconds that another process may be silent while it owes an answer
 };
 

@@ -160,9 +160,9 @@ class SiteEngine final : public Engine {
     return absent;
   }
   Sums ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
-                    const Hear& hear) override {
+                    SumForm form, const Hear& hear) override {
     if (!masks_) {
-      return Engine::ask_for_sums(orders, rules, hear);
+      return Engine::ask_for_sums(orders, rules, form, hear);
     }
     std::string session(mask::kSessionBytes, '\0');
     session[0] = static_cast<char>(round_);

@@ -194,9 +194,9 @@ std::vector<Absence> NetEngine::ask(const std::vector<Order>& orders, const Fold
 }
 
 Sums NetEngine::ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
-                             const Hear& hear) {
+                             SumForm form, const Hear& hear) {
   if (!options_.masks) {
-    return Engine::ask_for_sums(orders, rules, hear);
+    return Engine::ask_for_sums(orders, rules, form, hear);
   }
   // The same again when the round goes on after a restart, and another one in another attempt.
   const std::string session =

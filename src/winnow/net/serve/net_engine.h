@@ -42,7 +42,7 @@ class NetEngine final : public Engine {
   std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override;
   // Under masks it is several asks of the members and one of the method.
   Sums ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
-                    const Hear& hear) override;
+                    SumForm form, const Hear& hear) override;
   const Traffic& traffic() const override { return traffic_; }
 
   Workforce workforce() const override;

@@ -8,7 +8,9 @@ namespace winnow {
 class FedAvg : public BaseMethod {
  public:
   void declare(Params& params) override;
-  ServerNeeds server_needs() const override { return ServerNeeds::sums("it averages the models"); }
+  ServerNeeds server_needs() const override {
+    return needs_sums_as<FedAvg>(ServerNeeds::sums("it averages the models"));
+  }
   std::vector<Exchange> exchanges(const Setting& setting) const override;
   void add(Round& round, const Upload& upload) override;
 

@@ -12,7 +12,8 @@ class FedAvgM : public BaseMethod {
  public:
   void declare(Params& params) override;
   ServerNeeds server_needs() const override {
-    return ServerNeeds::sums("it takes a step of its own towards the average of the models");
+    return needs_sums_as<FedAvgM>(
+        ServerNeeds::sums("it takes a step of its own towards the average of the models"));
   }
   State finish(Round& round) override;
   void save(Archive& archive) const override;

@@ -39,8 +39,8 @@ class FedDyn : public BaseMethod {
  public:
   void declare(Params& params) override;
   ServerNeeds server_needs() const override {
-    return ServerNeeds::sums(
-        "it averages the models, and computes its correction from the average");
+    return needs_sums_as<FedDyn>(
+        ServerNeeds::sums("it averages the models, and computes its correction from the average"));
   }
   std::unique_ptr<ClientSide> client_side() const override;
   std::string needs_sgd() const override;

@@ -36,7 +36,8 @@ class FedOpt : public BaseMethod {
 
   void declare(Params& params) override;
   ServerNeeds server_needs() const override {
-    return ServerNeeds::sums("it takes a step of its own towards the average of the models");
+    return needs_sums_as<FedOpt>(
+        ServerNeeds::sums("it takes a step of its own towards the average of the models"));
   }
   State finish(Round& round) override;
   void save(Archive& archive) const override;

@@ -11,6 +11,9 @@ class FedProx : public FedAvg {
   explicit FedProx(double mu = 0.01) : mu_(mu) {}
 
   void declare(Params& params) override;
+  ServerNeeds server_needs() const override {
+    return needs_sums_as<FedProx>(ServerNeeds::sums("it averages the models"));
+  }
 
  protected:
   LocalRule local_rule() const override { return {.proximal = mu_}; }

@@ -29,7 +29,8 @@ class Scaffold : public BaseMethod {
  public:
   void declare(Params& params) override;
   ServerNeeds server_needs() const override {
-    return ServerNeeds::sums("it averages the models and the changes of the control variates");
+    return needs_sums_as<Scaffold>(
+        ServerNeeds::sums("it averages the models and the changes of the control variates"));
   }
   // Local SGD is plain: the momentum of the experiment is not used.
   std::unique_ptr<ClientSide> client_side() const override;

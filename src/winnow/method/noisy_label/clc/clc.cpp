@@ -124,7 +124,7 @@ void Clc::hold_out(Round& round) {
     return true;
   };
   const std::vector<Exchange> known = exchanges(round.setting);
-  if (round.setting.sums == SumForm::fixed) {
+  if (round.by_sums()) {
     const Sums sums =
         round.ask_for_sums(agreement.clients, task, exchange_of("train_kept", known).answers, hear);
     if (!sums.added.empty()) {

@@ -113,7 +113,7 @@ void FedDiv::play(std::int64_t number, Server& server) {
     return true;
   };
   const std::vector<Exchange> known = exchanges(round.setting);
-  if (round.setting.sums == SumForm::fixed) {
+  if (round.by_sums()) {
     const Sums sums =
         round.ask_for_sums(round.chosen, same, exchange_of("train", known).answers, hear);
     if (!sums.added.empty()) {

@@ -60,7 +60,7 @@ void FedEfc::play(std::int64_t number, Server& server) {
     count += 1.0;
     return true;
   };
-  if (round.setting.sums == SumForm::fixed) {
+  if (round.by_sums()) {
     const Sums sums =
         round.ask_for_sums(round.chosen, same, exchanges(round.setting).front().answers, hear);
     if (!sums.added.empty()) {

@@ -93,7 +93,7 @@ void FedGr::play(std::int64_t number, Server& server) {
     }
     return true;
   };
-  if (round.setting.sums == SumForm::fixed) {
+  if (round.by_sums()) {
     const Sums sums =
         round.ask_for_sums(round.chosen, task, exchanges(round.setting).front().answers, hear);
     if (!sums.added.empty()) {

@@ -68,7 +68,7 @@ void Rofl::play(std::int64_t number, Server& server) {
     return true;
   };
   const auto same = [&](std::int64_t) { return task; };
-  if (round.setting.sums == SumForm::fixed) {
+  if (round.by_sums()) {
     const Sums sums =
         round.ask_for_sums(round.chosen, same, exchanges(round.setting).front().answers, hear);
     if (round.note_replies()) {

@@ -46,9 +46,9 @@ class PowerOfChoice : public BaseMethod {
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
   ServerNeeds server_needs() const override {
-    return ServerNeeds::two_phases(
+    return needs_sums_as<PowerOfChoice>(ServerNeeds::two_phases(
         "candidates send their losses first, then the models of the chosen ones are averaged",
-        true);
+        true));
   }
   std::unique_ptr<ClientSide> client_side() const override;
   std::vector<Exchange> exchanges(const Setting& setting) const override;
