@@ -264,6 +264,8 @@ file = "people.npy"
 name = "distortions"
 )");
   Ledger ledger(1, 720, 6);
+  ledger.add(
+      LedgerSample{.client = 0, .sample = 9, .block = kGivenLabelsBlock, .from = 1, .to = 2});
   for (std::int64_t block = 0; block < 8; ++block) {
     ledger.add(LedgerSample{.client = 0,
                             .sample = block,
@@ -272,10 +274,10 @@ name = "distortions"
                             .from = block == 7 ? -1 : 0,
                             .to = block == 7 ? -1 : 1,
                             .severity = block == 7 ? 1 : 0});
+    if (block == 1) {
+      ledger.add(LedgerSample{.client = 0, .sample = 0, .block = 1, .from = 1, .to = 2});
+    }
   }
-  ledger.add(LedgerSample{.client = 0, .sample = 0, .block = 1, .from = 1, .to = 2});
-  ledger.add(
-      LedgerSample{.client = 0, .sample = 9, .block = kGivenLabelsBlock, .from = 1, .to = 2});
   EXPECT_EQ(label_noise_kinds(experiment, ledger),
             (std::map<std::int64_t, std::string>{{0, "pair"},
                                                  {1, "pair"},
@@ -494,7 +496,7 @@ TEST(RunEvidence, HasTheCountsOfClipFL) {
   const std::filesystem::path run =
       run_of(folder, "clipfl",
              {"rounds=4", "federation.fraction=1.0", "method.pre_rounds=3", "method.keep=2",
-              "method.prune=0.5"});
+              "method.prune=0.5", "validation.source=\"split\""});
   const RunEvidence evidence = read_run_evidence(run);
   // Two of four clients fail in each of three rounds, and two are pruned after them.
   int failures = 0;

@@ -86,7 +86,7 @@ TEST(Help, FitsATerminalAndSaysNothingOfTheParsersTypes) {
 
 TEST(Help, ValuesHaveTheSameNamesInAllCommands) {
   const std::string audit = Workshop().call({"audit", "--help"}).out;
-  EXPECT_THAT(audit, HasSubstr("-o, --out DIR"));
+  EXPECT_THAT(audit, HasSubstr("-o,--out DIR"));
   EXPECT_THAT(audit, HasSubstr("--method NAME"));
   EXPECT_THAT(audit, Not(HasSubstr("TEXT")));
 }

@@ -43,9 +43,9 @@ Runtime summing(std::int64_t& asked) {
   return runtime;
 }
 
-class EveryMethod : public ::testing::TestWithParam<std::string> {};
+class MethodBySums : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(EveryMethod, EndsInTheSameBitsWhereSumsAreFormedForIt) {
+TEST_P(MethodBySums, EndsInTheSameBitsWhereSumsAreFormedForIt) {
   const Experiment experiment = experiment_with(GetParam(), {"federation.dropout=0.2"});
   std::int64_t asked = 0;
   Session plain(experiment, methods(), on_cpu(), nullptr);
@@ -63,7 +63,7 @@ TEST_P(EveryMethod, EndsInTheSameBitsWhereSumsAreFormedForIt) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryMethod, ::testing::ValuesIn(builtin_methods().names()),
+INSTANTIATE_TEST_SUITE_P(All, MethodBySums, ::testing::ValuesIn(builtin_methods().names()),
                          [](const auto& info) { return info.param; });
 
 TEST(BySums, ModelsThatAreWeighedEqually) {

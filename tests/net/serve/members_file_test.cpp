@@ -34,7 +34,8 @@ struct MembersBench {
   }
   static std::string statuses(const std::optional<Json>& found) {
     std::string all;
-    for (const Json& member : found.value_or(Json{{"members", Json::array()}}).at("members")) {
+    const Json members = found ? found->at("members") : Json::array();
+    for (const Json& member : members) {
       all += (all.empty() ? "" : " ") + member.at("status").get<std::string>();
     }
     return all;
