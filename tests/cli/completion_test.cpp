@@ -145,6 +145,13 @@ TEST(Completion, DoesWithoutTheProgramOfFederations) {
   EXPECT_THAT(manual, Not(HasSubstr("metrics\\-port")));
   EXPECT_THAT(printed_by(shop_copy(shop), "completion bash"), HasSubstr("'serve')"));
   EXPECT_THAT(printed_by(shop_copy(shop), "--help-all"), HasSubstr("swarm"));
+  // A link to itself, and what cannot be started, are not that program either.
+  const std::filesystem::path other = shop_copy(shop).parent_path() / "winnow-net";
+  std::filesystem::create_symlink(shop_copy(shop), other);
+  EXPECT_EQ(printed_by(shop_copy(shop), "manual"), manual);
+  std::filesystem::remove(other);
+  std::filesystem::create_directory(other);
+  EXPECT_EQ(printed_by(shop_copy(shop), "manual"), manual);
 }
 
 TEST(Completion, KnowsEveryCommandAndOptionOfTheHelp) {

@@ -172,13 +172,14 @@ TEST(HostileRun, AnAuditOfDeepJsonNamesTheFile) {
             (folder / "run/findings.json").string() + ": not a JSON object");
 }
 
-TEST(HostileRun, AnAuditLeavesOutValuesOfTheWrongType) {
+TEST(HostileRun, AnAuditNamesAMethodThatIsNoText) {
   const TestFolder folder;
   start(small(), folder / "run");
   Json summary = Json::parse(read_file(folder / "run/summary.json"));
   summary["method"] = {1, 2};
   write_file_whole(folder / "run/summary.json", summary.dump());
-  EXPECT_EQ(read_run_evidence(folder / "run").method, "");
+  EXPECT_EQ(error_text([&] { read_run_evidence(folder / "run"); }),
+            (folder / "run/summary.json").string() + " is damaged: method is not a text | delete it and resume the run");
 }
 
 TEST(HostileRun, ValuesOfTheWrongTypeAreNamedOrLeftOut) {

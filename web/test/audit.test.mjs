@@ -62,7 +62,7 @@ function sample({ clients = 8, samples = 150 } = {}) {
     data: `/home/somebody/data/${long}`, method: "fedavg", seed: 1, folds: 5, folds_over: "clients", samples: 4000,
     class_names: ["T-shirt", "Trouser", "Pullover", "Dress"], noise_rate: 0.1, noise_rate_low: 0.09,
     noise_rate_high: 0.11, warnings: [`3 samples are not judged: no client outside their fold holds their class`],
-    quality: { planted_labels: 40, planted_images: 40, planted_label_recall: 0.9, planted_image_recall: 0.8, implied_precision: 0.85 },
+    quality: { planted_labels: 40, planted_images: 40, planted_label_recall: 0.9, planted_image_recall: 0.8, implied_flag_precision: 0.85, labels: { wrong: 50, found: 40, flag_precision: 0.625, flag_recall: 0.8, roc_area: 0.9 } },
     clients: Array.from({ length: clients }, (_, client) => ({
       client, name: client === 1 ? long : `client_${client}`, samples: 500, judged: 500, verdict: verdicts[client % 5],
       probability: 0.5 + (client % 9) / 20, noise_rate: (client % 9) / 20, noise_rate_low: (client % 9) / 30, noise_rate_high: (client % 9) / 15,
@@ -128,6 +128,14 @@ for (const [name, options] of Object.entries({
     await page.context().close();
   });
 }
+
+test("it says how good it is, with the ledger and with what was planted", async () => {
+  const { page } = await open(sample());
+  const text = await page.locator("body").textContent();
+  assert.ok(text.includes("40 of 50 found, flag precision 62.5\u00a0%, flag recall 80.0\u00a0%, ROC area 0.900"), text.slice(0, 1500));
+  assert.ok(text.includes("implied flag precision 85.0\u00a0%"));
+  await page.context().close();
+});
 
 test("a phone has two pictures side by side, buttons that a finger hits, and the client always in sight", async () => {
   const { page } = await open(sample(), { viewport: { width: 360, height: 740 } });

@@ -171,7 +171,7 @@ void collect_csv(std::string_view content, Collector& collector) {
 
 // Bytes without a header have no shape; that of a whole number of labels for each sample is likely.
 std::string hint_for_unknown(const std::filesystem::path& path, std::int64_t expected) {
-  const std::string kinds = "expected a name ending in .npy, .csv or .txt";
+  std::string kinds = "expected a name ending in .npy, .csv or .txt";
   std::error_code failed;
   const std::uintmax_t bytes = std::filesystem::file_size(path, failed);
   const auto samples = static_cast<std::uintmax_t>(std::max(expected, std::int64_t{1}));

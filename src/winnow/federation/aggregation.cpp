@@ -25,10 +25,10 @@ std::span<T> values_of(const at::Tensor& tensor) {
 
 // Gives whole pages of memory that is read no more back to the system.
 void give_back(void* start, std::size_t bytes) {
-  static const auto kPage = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::size_t room = bytes;
-  if (bytes >= kPage && std::align(kPage, kPage, start, room) != nullptr) {
-    ::madvise(start, room / kPage * kPage, MADV_DONTNEED);
+  if (bytes >= page && std::align(page, page, start, room) != nullptr) {
+    ::madvise(start, room / page * page, MADV_DONTNEED);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "winnow/base/error.h"
 #include "winnow/federation/selection.h"
 #include "winnow/method/local_training.h"
 
@@ -86,7 +87,12 @@ void BaseMethod::play(std::int64_t number, Server& server) {
 void BaseMethod::play_round(Round& round, std::int64_t count, const std::string& kind) {
   round.chosen = select(round, count);
   begin(round);
-  if (round.by_sums() && server_needs().plays_sums) {
+  const bool sums_will_do = server_needs().plays_sums;
+  if (round.setting.sums == SumForm::fixed && !sums_will_do) {
+    // The method around it has promised that single models stay with the clients.
+    throw Error(ErrorKind::internal, "a method that reads single models was played for sums alone");
+  }
+  if (round.by_sums() && sums_will_do) {
     if (const Sums sums = ask_for_training_sums(*this, round, kind); !sums.added.empty()) {
       add_sums(round, sums);
     }

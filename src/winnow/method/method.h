@@ -141,7 +141,7 @@ class Method {
   // train.optimizer will do. A method that wraps others speaks for the chosen one too.
   virtual std::string needs_sgd() const { return {}; }
   // What it has to see of the clients' models. A method that plays sums asks by
-  // Round::ask_for_sums() where Setting::sums says so, and its exchanges mark the models.
+  // Round::ask_for_sums() where Round::by_sums() says so, and its exchanges mark the models.
   virtual ServerNeeds server_needs() const {
     return ServerNeeds::models("it does not say that sums would be enough");
   }

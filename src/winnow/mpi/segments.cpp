@@ -79,12 +79,16 @@ std::vector<at::Tensor> exchange(Ranks& ranks, std::int64_t values, std::size_t 
   const Stretch mine = segment_of(values, ranks.rank(), all);
   std::vector<at::Tensor> segments(index(all));
   segments[index(ranks.rank())] = cut_out(own, mine);
+  // All is on its way before anything is waited for, so that a silent rank keeps nobody from
+  // sending.
   for (int step = 1; step < all; ++step) {
     const int to = (ranks.rank() + step) % all;
-    const int from = (ranks.rank() + all - step) % all;
     if (const at::Tensor cut = cut_out(own, segment_of(values, to, all)); cut.numel() > 0) {
       ranks.send(to, cut);
     }
+  }
+  for (int step = 1; step < all; ++step) {
+    const int from = (ranks.rank() + all - step) % all;
     at::Tensor& arrived = segments[index(from)];
     arrived = at::empty({counts[index(from)] * static_cast<std::int64_t>(models) * mine.size()},
                         at::kFloat);
