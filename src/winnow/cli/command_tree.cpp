@@ -94,8 +94,6 @@ void add_offer(const std::string& command, const Registry& registry, OptionText&
     files(".py");
   } else if (name == "--start" || (command == "aggregate" && (name == "FILE" || name == "--out"))) {
     files(".safetensors");
-  } else if (name == "SOURCE" || name == "--python") {
-    files("");
   } else if (command == "report" && name == "--out") {
     files(".html");
   } else if (command == "pki check" && name == "FILE") {
@@ -104,7 +102,8 @@ void add_offer(const std::string& command, const Registry& registry, OptionText&
     files(".toml");
   } else if (name == "REQUEST") {
     files(".csr");
-  } else if (option.value == "FILE" || option.value == "PATH") {
+  } else if (name == "SOURCE" || name == "--python" || option.value == "FILE" ||
+             option.value == "PATH") {
     files("");
   } else if (option.value == "DIR" || name == "DIR" || name == "--out" || name == "--svg") {
     option.offer = Offer::folders;

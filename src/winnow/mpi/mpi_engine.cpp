@@ -90,8 +90,8 @@ Dealt MpiEngine::deal_out(const std::vector<Order>& orders) {
 }
 
 Message MpiEngine::accept(const Order& order, const DeskReply& given, int owner) {
-  const Message reply = unpack_reply(parcel_of(given.parcel), order.task.kind(), place_.exchanges(),
-                                     known_of(place_, order.client, given.models));
+  Message reply = unpack_reply(parcel_of(given.parcel), order.task.kind(), place_.exchanges(),
+                               known_of(place_, order.client, given.models));
   // Ranks run the same program: a reply that does not fit is a bug of the client side.
   if (const auto refusal = judge(reply, order.task, samples(order.client), place_.exchanges())) {
     throw Error(ErrorKind::peer, fmt::format("client {}: {}", order.client, refusal->detail));
