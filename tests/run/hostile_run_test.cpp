@@ -179,7 +179,8 @@ TEST(HostileRun, AnAuditNamesAMethodThatIsNoText) {
   summary["method"] = {1, 2};
   write_file_whole(folder / "run/summary.json", summary.dump());
   EXPECT_EQ(error_text([&] { read_run_evidence(folder / "run"); }),
-            (folder / "run/summary.json").string() + " is damaged: method is not a text | delete it and resume the run");
+            (folder / "run/summary.json").string() +
+                " is damaged: method is not a text | delete it and resume the run");
 }
 
 TEST(HostileRun, ValuesOfTheWrongTypeAreNamedOrLeftOut) {

@@ -67,11 +67,11 @@ class BaseMethod : public Method {
   // but weigh clients refuses a base without.
   virtual bool weighs() const { return true; }
 
-  // The same where the server sees sums alone (Round::by_sums()), in place of add() for every upload:
-  // hear() for every reply that counts, without the models that are summed, then add_sums() once.
-  // What server_needs() of a base method says about sums must hold for these two: whoever overrides
-  // add() has to say what becomes of it here. A run may be played by sums although the experiment
-  // does not ask for them, where its engine forms them faster (Round::by_sums()).
+  // The same where the server sees sums alone (Round::by_sums()), in place of add() for every
+  // upload: hear() for every reply that counts, without the models that are summed, then add_sums()
+  // once. What server_needs() of a base method says about sums must hold for these two: whoever
+  // overrides add() has to say what becomes of it here. A run may be played by sums although the
+  // experiment does not ask for them, where its engine forms them faster (Round::by_sums()).
   virtual void hear(Round& /*round*/, std::int64_t /*client*/, const Message& /*numbers*/) {}
   virtual void add_sums(Round& round, const Sums& sums);
 
