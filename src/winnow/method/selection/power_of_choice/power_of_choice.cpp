@@ -185,10 +185,17 @@ std::vector<std::int64_t> PowerOfChoice::best_of(const Round& round,
       continue;
     }
     const auto found = losses_.find(client);
-    const power_of_choice::KnownLoss loss = found == losses_.end() ? std::nullopt : found->second;
     // Who was never tried comes first, who could not say a number last.
-    ranked.push_back({client, loss.value_or(found == losses_.end() ? kInfinity : -kInfinity)});
-    losses.push_back(loss ? Json(*loss) : Json(nullptr));
+    double rank = kInfinity;
+    Json loss = nullptr;
+    if (found != losses_.end()) {
+      rank = found->second.value_or(-kInfinity);
+      if (std::isfinite(rank)) {
+        loss = rank;
+      }
+    }
+    ranked.push_back({client, rank});
+    losses.push_back(std::move(loss));
   }
   round.notes["losses"] = std::move(losses);
   return power_of_choice::largest_losses(std::move(ranked), count);
