@@ -194,6 +194,10 @@ momentum = 0.5
   for (const auto& [key, value] : builtin_methods().find(method).smoke.items()) {
     set_by_path(tree, key, value);
   }
+  if (method == "coteaching_plus") {
+    // With larger steps rounding decides which samples it keeps.
+    set_by_path(tree, "train.lr", 0.03);
+  }
   return parse_experiment(tree, builtin_registry());
 }
 

@@ -117,9 +117,7 @@ MethodInfo coteaching_plus_info() {
           .group = "local trainer",
           .summary = "Co-teaching on the samples where the two models disagree",
           .make = [] { return std::make_unique<CoTeachingPlus>(); },
-          // With larger steps rounding decides which samples are kept.
-          .smoke = Json::object(
-              {{"rounds", 4}, {"method.warmup", 1}, {"method.ramp", 2}, {"train.lr", 0.03}})};
+          .smoke = Json::object({{"rounds", 4}, {"method.warmup", 1}, {"method.ramp", 2}})};
 }
 
 }  // namespace winnow
