@@ -240,10 +240,12 @@ class Play {
   }
 
   void begin() {
-    if (!journal_.round(round_)) {
-      journal_.put(RoundRow{round_, 1, {kSamples, kSamples, kSamples}});
+    std::optional<RoundRow> row = journal_.round(round_);
+    if (!row) {
+      row = RoundRow{round_, 1, {kSamples, kSamples, kSamples}};
+      journal_.put(*row);
     }
-    desk_->begin(round_, journal_.round(round_)->attempt, {kSamples, kSamples, kSamples});
+    desk_->begin(round_, row->attempt, row->samples);
   }
 
   void put_out(std::int64_t ask) {
