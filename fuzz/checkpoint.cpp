@@ -61,12 +61,19 @@ constexpr std::array<Choice, 16> kMethods{
      {"dividemix", "warmup = 1\nramp = 1\n"},
      {"clc", "holdout_rounds = 3\ncorrection_rounds = 2\ntau = 0.0\n"}}};
 
+const Registry& registry() {
+  static const Registry made = fuzz::registry_with_small_net();
+  return made;
+}
+
 // A run after two rounds and the file it saved.
 class Subject {
  public:
   explicit Subject(const Choice& choice)
-      : session_(fuzz::small_experiment(choice.method, choice.settings), builtin_registry(),
-                 {1, "cpu"}, nullptr) {
+      : session_(fuzz::small_experiment(
+                     fuzz::small_experiment_text(choice.method, choice.settings, 4, "small"),
+                     registry()),
+                 registry(), {1, "cpu"}, nullptr) {
     session_.play();
     session_.play();
     hash_ = session_.experiment().hash();

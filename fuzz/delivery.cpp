@@ -3,6 +3,7 @@
 // input's too, as are restarts of the server and rounds that are taken back.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <sqlite3.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "target.h"
 #include "winnow/net/serve/desk.h"
@@ -89,6 +91,67 @@ const Fixed& fixed() {
   return made;
 }
 
+// The task of a round, whose packing takes longer than its way through the desk.
+const Outgoing& task_of(std::int64_t round, const std::string& kind, std::size_t client) {
+  static std::map<std::tuple<std::int64_t, std::string, std::size_t>, Outgoing> packed;
+  Outgoing& task = packed[{round, kind, client}];
+  if (task.exchange.empty()) {
+    task = {static_cast<std::int64_t>(client), kind,
+            pack_task(Message(kind)
+                          .set("round", static_cast<std::uint32_t>(round))
+                          .set("model", fixed().sent[client]),
+                      fixed().exchanges, [](const std::string&) { return true; })};
+  }
+  return task;
+}
+
+// One journal for all inputs, in memory: making one takes longer than most inputs. renew() makes
+// every table of it what it was when it was new.
+class JournalOfAll {
+ public:
+  JournalOfAll() {
+    for (Statement row = beside_.statement("SELECT name FROM sqlite_master WHERE type = 'table'");
+         row.step();) {
+      tables_.push_back(row.text(0));
+    }
+    beside_.execute("ATTACH ':memory:' AS kept");
+    for (const std::string& table : tables_) {
+      beside_.execute(fmt::format("CREATE TABLE kept.as_{0} AS SELECT * FROM {0}", table).c_str());
+      renewal_.push_back(fmt::format("DELETE FROM {0}", table));
+      renewal_.push_back(fmt::format("INSERT INTO {0} SELECT * FROM kept.as_{0}", table));
+    }
+  }
+
+  Journal& renew() {
+    Database::Transaction transaction(beside_);
+    for (const std::string& statement : renewal_) {
+      beside_.statement(statement.c_str()).run();
+    }
+    transaction.keep();
+    return journal_;
+  }
+
+ private:
+  // A name that both connections understand; without one each would have a database of its own.
+  // SQLite gets its memory at once: half of an input's time was allocations of it.
+  static const char* place() {
+    constexpr int kPage = 4096 + 512;
+    constexpr int kPages = 200;
+    static std::vector<std::int64_t> pages(std::size_t{kPage} * kPages / sizeof(std::int64_t));
+    sqlite3_config(SQLITE_CONFIG_URI, 1);
+    sqlite3_config(SQLITE_CONFIG_PAGECACHE, pages.data(), kPage, kPages);
+    sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 1200, 400);
+    return "file:/journal?vfs=memdb";
+  }
+
+  Journal journal_{place(),
+                   JournalOwner{kFederationOfTarget, "experiment", kCharterOfTarget, "{}", "x"},
+                   {"member-0", "member-1", "member-2"}};
+  Database beside_{place()};
+  std::vector<std::string> tables_;
+  std::vector<std::string> renewal_;
+};
+
 Identity identity_of_member(std::size_t client) {
   return {kFederationOfTarget, fmt::format("member-{}", client), "fingerprint"};
 }
@@ -100,7 +163,7 @@ std::string process_named(char letter) {
 // The server with its members, and what has been promised to them.
 class Play {
  public:
-  Play() {
+  explicit Play(Journal& journal) : journal_(journal) {
     declare_server_metrics(metrics_);
     setup_.federation = kFederationOfTarget;
     setup_.charter = "{}";
@@ -110,9 +173,6 @@ class Play {
     setup_.deadline = kDeadline;
     setup_.samples_at_most = 1000;
     setup_.strict = true;
-    journal_ = std::make_unique<Journal>(
-        ":memory:", JournalOwner{kFederationOfTarget, "experiment", kCharterOfTarget, "{}", "x"},
-        std::vector<std::string>{"member-0", "member-1", "member-2"});
     spool_ = std::make_unique<Spool>(fixed().folder.path() / "spool");
     restart();
   }
@@ -151,13 +211,13 @@ class Play {
 
   // Whatever was said: what was promised holds, and a server that starts now finds it all.
   void check() {
-    for (const OrderRow& row : journal_->orders()) {
+    for (const OrderRow& row : journal_.orders()) {
       fuzz::require(row.verdict != OrderVerdict::accepted || promised_.contains(row.id),
                     "nothing counts that its member was not told of");
     }
     restart();
     std::set<std::int64_t> counted;
-    for (const OrderRow& row : journal_->orders()) {
+    for (const OrderRow& row : journal_.orders()) {
       if (row.verdict == OrderVerdict::accepted) {
         counted.insert(row.id);
       }
@@ -172,7 +232,7 @@ class Play {
   // As after the death of the process: only the journal and the spool are left.
   void restart() {
     desk_.reset();
-    desk_ = std::make_unique<Desk>(setup_, *journal_, *spool_, clock_, metrics_);
+    desk_ = std::make_unique<Desk>(setup_, journal_, *spool_, clock_, metrics_);
     begin();
     for (std::int64_t ask = 0; ask < asks_; ++ask) {
       put_out(ask);
@@ -180,10 +240,12 @@ class Play {
   }
 
   void begin() {
-    if (!journal_->round(round_)) {
-      journal_->put(RoundRow{round_, 1, {kSamples, kSamples, kSamples}});
+    std::optional<RoundRow> row = journal_.round(round_);
+    if (!row) {
+      row = RoundRow{round_, 1, {kSamples, kSamples, kSamples}};
+      journal_.put(*row);
     }
-    desk_->begin(round_, journal_->round(round_)->attempt, {kSamples, kSamples, kSamples});
+    desk_->begin(round_, row->attempt, row->samples);
   }
 
   void put_out(std::int64_t ask) {
@@ -192,12 +254,8 @@ class Play {
     std::map<std::string, State> models;
     for (std::size_t client = 0; client < kMembersOfTarget; ++client) {
       const State& model = fixed().sent[client];
-      Outgoing outgoing{static_cast<std::int64_t>(client), kind, {}};
-      outgoing.parcel = pack_task(
-          Message(kind).set("round", static_cast<std::uint32_t>(round_)).set("model", model),
-          fixed().exchanges, [](const std::string&) { return true; });
-      models.try_emplace(outgoing.parcel.models.at(0).digest, model);
-      orders.push_back(std::move(outgoing));
+      orders.push_back(task_of(round_, kind, client));
+      models.try_emplace(orders.back().parcel.models.at(0).digest, model);
     }
     desk_->put_out(ask, orders, models);
   }
@@ -206,7 +264,7 @@ class Play {
   void serve(std::uint8_t choice) {
     clock_.advance(static_cast<std::int64_t>(kDeadline) + 1);
     desk_->tick();
-    for (const OrderRow& row : journal_->orders()) {
+    for (const OrderRow& row : journal_.orders()) {
       fuzz::require(row.verdict != OrderVerdict::open, "when its time is up an order is decided");
     }
     if (choice % 4 == 0 && asks_ > 0 && round_ < kMostRounds) {
@@ -220,7 +278,7 @@ class Play {
       asks_ = 0;
       begin();
     } else if (choice % 4 == 2 && asks_ > 0) {
-      const std::vector<OrderRow> rows = journal_->orders();
+      const std::vector<OrderRow> rows = journal_.orders();
       const OrderRow& row = rows.back();
       if (row.verdict == OrderVerdict::accepted && !row.settled) {
         desk_->refuse_by_method(row.id, "not this one");
@@ -233,8 +291,8 @@ class Play {
 
   // Rows that are settled may be deleted, those that are taken back do not count.
   void forget(bool settled) {
-    for (const OrderRow& row : journal_->orders()) {
-      if (row.round == round_ && (settled || row.attempt == journal_->round(round_)->attempt)) {
+    for (const OrderRow& row : journal_.orders()) {
+      if (row.round == round_ && (settled || row.attempt == journal_.round(round_)->attempt)) {
         forgotten_.insert(row.id);
       }
     }
@@ -452,7 +510,7 @@ class Play {
       return;
     }
     const auto number = static_cast<std::int64_t>(id.number());
-    const std::vector<OrderRow> rows = journal_->orders();
+    const std::vector<OrderRow> rows = journal_.orders();
     const auto row = std::ranges::find(rows, number, &OrderRow::id);
     fuzz::require(row != rows.end() && row->verdict == OrderVerdict::accepted,
                   "what is accepted stands in the journal");
@@ -462,7 +520,7 @@ class Play {
   StepClock clock_;
   Metrics metrics_;
   DeskSetup setup_;
-  std::unique_ptr<Journal> journal_;
+  Journal& journal_;
   std::unique_ptr<Spool> spool_;
   std::unique_ptr<Desk> desk_;
   std::int64_t round_ = 0;
@@ -480,8 +538,9 @@ class Play {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
+    static JournalOfAll journal;
     fuzz::Input input(data, size);
-    Play play;
+    Play play(journal.renew());
     while (!input.rest().empty()) {
       play.step(input);
     }

@@ -1,7 +1,5 @@
 #include "winnow/base/sha256.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -162,8 +160,12 @@ std::string Sha256::hex() {
   }
   update(std::span<const std::byte>(tail.data(), zeros + 8));
   std::string text;
+  constexpr std::string_view kDigits = "0123456789abcdef";
   for (const std::uint32_t word : state_) {
-    text += fmt::format("{:08x}", word);
+    for (unsigned shift = 32; shift > 0;) {
+      shift -= 4;
+      text += kDigits[(word >> shift) & 15U];
+    }
   }
   return text;
 }
@@ -175,19 +177,21 @@ std::string sha256_hex(std::string_view text) {
 }
 
 std::string sha256_in_pieces(std::span<const std::byte> bytes) {
-  constexpr std::size_t kPiece = 1 << 20;
-  const std::size_t pieces = std::max<std::size_t>(1, (bytes.size() + kPiece - 1) / kPiece);
+  constexpr std::size_t kWorthAThread = 1 << 20;
+  const std::size_t pieces = std::max<std::size_t>(1, (bytes.size() + kHashPiece - 1) / kHashPiece);
   std::vector<std::string> digests(pieces);
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < pieces; i = next++) {
       Sha256 hash;
-      hash.update(bytes.subspan(i * kPiece, std::min(kPiece, bytes.size() - i * kPiece)));
+      const std::size_t begin = i * kHashPiece;
+      hash.update(bytes.subspan(begin, std::min(kHashPiece, bytes.size() - begin)));
       digests[i] = hash.hex();
     }
   };
   std::vector<std::thread> helpers;
-  for (std::size_t i = 1; i < std::min<std::size_t>(std::thread::hardware_concurrency(), pieces);
+  for (std::size_t i = 1;
+       i < std::min<std::size_t>(std::thread::hardware_concurrency(), bytes.size() / kWorthAThread);
        ++i) {
     helpers.emplace_back(work);
   }

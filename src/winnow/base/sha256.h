@@ -29,8 +29,16 @@ class Sha256 {
 
 std::string sha256_hex(std::string_view text);
 
-// A digest of many bytes, computed on all cores. It is their SHA-256; of more than a MiB, the
-// SHA-256 of the digests of each MiB, in hexadecimal, one after the other.
+// What a digest of many bytes is made of. Programs that fuzz have small pieces, so that a model of
+// several of them is small, too.
+#if defined(WINNOW_SMALL_PIECES)
+inline constexpr std::size_t kHashPiece = std::size_t{1} << 12;
+#else
+inline constexpr std::size_t kHashPiece = std::size_t{1} << 20;
+#endif
+
+// A digest of many bytes, computed on all cores. It is their SHA-256; of more than a piece, the
+// SHA-256 of the digests of each piece, in hexadecimal, one after the other.
 std::string sha256_in_pieces(std::span<const std::byte> bytes);
 
 }  // namespace winnow

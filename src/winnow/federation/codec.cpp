@@ -38,9 +38,12 @@ std::string to_raw(const std::string& digits) {
 }
 
 std::string to_digits(std::string_view raw) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string digits;
   for (const char byte : raw) {
-    digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    const auto value = static_cast<unsigned char>(byte);
+    digits += kDigits[value >> 4U];
+    digits += kDigits[value & 15U];
   }
   return digits;
 }

@@ -17,15 +17,15 @@ constexpr std::size_t kRestAtOnce = 5000;
 
 // JSON in which no tag can begin: '<' occurs only inside strings, where this means the same.
 std::string script_json(const Json& data) {
-  std::string text;
-  for (const char c : data.dump(-1, ' ', false, Json::error_handler_t::replace)) {
-    if (c == '<') {
-      text += "\\u003c";
-    } else {
-      text += c;
-    }
+  const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string safe;
+  std::size_t begin = 0;
+  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', begin)) {
+    safe.append(text, begin, at - begin).append("\\u003c");
+    begin = at + 1;
   }
-  return text;
+  safe.append(text, begin);
+  return safe;
 }
 
 std::string put(std::string_view page, std::string_view place, std::string_view content) {
@@ -33,7 +33,9 @@ std::string put(std::string_view page, std::string_view place, std::string_view 
   if (at == std::string_view::npos) {
     throw Error(ErrorKind::internal, "the page has no place for its data");
   }
-  std::string text(page.substr(0, at));
+  std::string text;
+  text.reserve(page.size() + content.size());
+  text += page.substr(0, at);
   text += content;
   text += page.substr(at + place.size());
   return text;

@@ -234,6 +234,9 @@ std::size_t told_apart(const std::vector<Settings>& all, const std::vector<std::
 }
 
 std::vector<std::string> differing_keys(const std::vector<Settings>& all) {
+  if (all.size() < 2) {
+    return {};
+  }
   std::set<std::string> known;
   for (const Settings& settings : all) {
     for (const auto& [key, value] : settings) {

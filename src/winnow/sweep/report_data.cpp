@@ -25,6 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const Registry& winnow_registry() {
+  static const Registry made = builtin_registry();
+  return made;
+}
+
 // Size and time of everything a report reads of a run.
 std::string stamp_of(const fs::path& directory) {
   constexpr std::array kFiles{kExperimentFile, kEventsFile,    kSummaryFile,
@@ -231,8 +236,11 @@ Json read_run(const RunPlace& place) {
 
 }  // namespace
 
-ReportReader::ReportReader(std::vector<std::string> directories, Registry registry)
-    : directories_(std::move(directories)), registry_(std::move(registry)) {}
+ReportReader::ReportReader(std::vector<std::string> directories, const Registry& registry)
+    : directories_(std::move(directories)), registry_(registry) {}
+
+ReportReader::ReportReader(std::vector<std::string> directories)
+    : ReportReader(std::move(directories), winnow_registry()) {}
 
 std::string ReportReader::stamp() const {
   std::string all;

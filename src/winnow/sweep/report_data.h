@@ -13,9 +13,10 @@ namespace winnow {
 // that a page can ask every other second. Not thread-safe.
 class ReportReader {
  public:
-  // Run and sweep directories; looked at when read.
-  explicit ReportReader(std::vector<std::string> directories,
-                        Registry registry = builtin_registry());
+  // Run and sweep directories; looked at when read. The registry must outlive it; without one it
+  // is what Winnow brings.
+  explicit ReportReader(std::vector<std::string> directories);
+  ReportReader(std::vector<std::string> directories, const Registry& registry);
 
   // Changes whenever a file that read() would look at does.
   std::string stamp() const;
@@ -40,7 +41,7 @@ class ReportReader {
   const Known& known(const RunPlace& place);
 
   std::vector<std::string> directories_;
-  Registry registry_;
+  const Registry& registry_;
   std::map<std::string, Known> known_;  // by folder
 };
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "winnow/base/sha256.h"
 #include "winnow/federation/firewall.h"
 #include "winnow/federation/fleet.h"
 #include "winnow/net/v1/federation.pb.h"
@@ -12,8 +13,8 @@ namespace winnow::net {
 
 inline constexpr std::size_t kDigestBytes = 32;
 inline constexpr std::size_t kNonceBytes = 16;
-// Models travel in pieces of so many bytes; the last one may be shorter.
-inline constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+// Models travel in the pieces that they are hashed in; the last one may be shorter.
+inline constexpr std::size_t kPieceBytes = kHashPiece;
 // What this program speaks.
 inline constexpr std::uint32_t kProtocol = 1;
 
