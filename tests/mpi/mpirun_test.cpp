@@ -255,6 +255,64 @@ TEST(Mpirun, ASilentRankIsNamedAndGivenUp) {
   EXPECT_THAT(ended.err, HasSubstr(") has been silent for 1.5 seconds and is given up\n"));
 }
 
+// What a rank holds of its images and of itself.
+struct Held {
+  std::string world;           // the memory with the images, as the system names it
+  std::int64_t anonymous = 0;  // bytes that are the process's own
+};
+
+Held held_by(pid_t rank) {
+  const std::string folder = "/proc/" + std::to_string(rank);
+  Held held;
+  std::ifstream maps(folder + "/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (const auto start = line.find("00:"); line.find("memfd:winnow-world") != line.npos) {
+      held.world = line.substr(start);  // device, inode, name
+    }
+  }
+  std::ifstream sums(folder + "/smaps_rollup");
+  for (std::string line; std::getline(sums, line);) {
+    if (line.starts_with("Anonymous:")) {
+      held.anonymous = std::stoll(line.substr(10)) * 1024;
+    }
+  }
+  return held;
+}
+
+// Of two ranks in the middle of a run with so many images of 784 bytes.
+std::vector<Held> held_with(const Workshop& shop, std::int64_t images) {
+  const std::string out = "run" + std::to_string(images);
+  Process process(on(2, {"run", "e.toml", "--out", out, "--quiet", "--set", "rounds=100000",
+                         "--set", "federation.clients=500", "--set", "federation.fraction=0.004",
+                         "--set", fmt::format("data.samples={}", images)}),
+                  with_mpi(shop));
+  EXPECT_TRUE(wait_until([&] { return process.ended() || rounds_logged(shop / out) >= 2; }));
+  const std::vector<pid_t> ranks = children_of(process.id());
+  std::vector<Held> held;
+  for (const pid_t rank : ranks) {
+    held.push_back(held_by(rank));
+  }
+  for (const pid_t rank : ranks) {
+    ::kill(rank, SIGTERM);
+  }
+  EXPECT_EQ(process.wait().code, 130);
+  return held;
+}
+
+TEST(Mpirun, RanksOfANodeHoldTheImagesOnce) {
+  const Workshop shop;
+  const std::int64_t images = 50'000;
+  const std::vector<Held> small = held_with(shop, 1000);
+  const std::vector<Held> large = held_with(shop, images);
+  ASSERT_THAT(large, SizeIs(2));
+  ASSERT_THAT(small, SizeIs(2));
+  EXPECT_THAT(large[0].world, HasSubstr("memfd:winnow-world"));
+  EXPECT_EQ(large[0].world, large[1].world);
+  for (const std::size_t rank : {0, 1}) {
+    EXPECT_LT(large[rank].anonymous - small[rank].anonymous, images * 784 / 2) << "rank " << rank;
+  }
+}
+
 TEST(Mpirun, RanksThatComputeOtherwiseAreRefused) {
   const Workshop shop;
   if (!cpu_has(Arithmetic::avx2)) {

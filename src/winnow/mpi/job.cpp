@@ -10,6 +10,7 @@
 #include "winnow/base/error.h"
 #include "winnow/engine/fingerprint.h"
 #include "winnow/mpi/mpi_engine.h"
+#include "winnow/mpi/node_world.h"
 #include "winnow/mpi/worker.h"
 #include "winnow/run/workplace.h"
 
@@ -121,8 +122,9 @@ Hosted Job::host(const Experiment& experiment, const Registry& registry, const R
   Hosted hosted;
   std::exception_ptr error;
   try {
-    hosted.place =
-        std::make_unique<Workplace>(experiment, registry, settled(runtime, *ranks_), stop);
+    World world = world_of_node(*ranks_, [&] { return make_world(experiment, registry); });
+    hosted.place = std::make_unique<Workplace>(experiment, std::move(world), registry,
+                                               settled(runtime, *ranks_), stop);
   } catch (...) {
     error = std::current_exception();
   }

@@ -95,13 +95,16 @@ void Ranks::exchange_names() {
 void Ranks::count_sharers() {
   MPI_Comm node = MPI_COMM_NULL;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node);
-  MPI_Comm_size(node, &node_size_);
+  int size = 0;
+  MPI_Comm_size(node, &size);
   MPI_Comm_rank(node, &node_rank_);
+  node_.resize(static_cast<std::size_t>(size));
+  MPI_Allgather(&rank_, 1, MPI_INT, node_.data(), 1, MPI_INT, node);
   cpu_set_t mask;
   CPU_ZERO(&mask);
   ::sched_getaffinity(0, sizeof mask, &mask);
   cores_ = std::max(1, CPU_COUNT(&mask));
-  std::vector<cpu_set_t> all(static_cast<std::size_t>(node_size_));
+  std::vector<cpu_set_t> all(node_.size());
   MPI_Allgather(&mask, sizeof mask, MPI_BYTE, all.data(), sizeof mask, MPI_BYTE, node);
   sharers_ = static_cast<int>(std::ranges::count_if(
       all, [&](const cpu_set_t& other) { return CPU_EQUAL(&other, &mask) != 0; }));

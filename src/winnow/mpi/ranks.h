@@ -14,7 +14,7 @@
 
 namespace winnow {
 
-enum class Tag : int { command, answer, values, cancel };
+enum class Tag : int { command, answer, values, cancel, world };
 
 // Rests longer and longer between two looks, so that waiting takes no core from the lanes.
 class Backoff {
@@ -47,8 +47,9 @@ class Ranks {
   bool leads() const { return rank_ == 0; }
   // "rank 3 (node07)"
   std::string name(int rank) const;
-  // The ranks of this node, and this one's place among them.
-  int node_size() const { return node_size_; }
+  // The ranks of this node, ascending, and this one's place among them.
+  const std::vector<int>& node() const { return node_; }
+  int node_size() const { return static_cast<int>(node_.size()); }
   int node_rank() const { return node_rank_; }
   // How many ranks of this node may run on exactly the cores that this one may.
   int sharers() const { return sharers_; }
@@ -93,7 +94,7 @@ class Ranks {
 
   int rank_ = 0;
   int size_ = 1;
-  int node_size_ = 1;
+  std::vector<int> node_{0};
   int node_rank_ = 0;
   int sharers_ = 1;
   int cores_ = 1;

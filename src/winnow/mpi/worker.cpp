@@ -13,6 +13,7 @@
 #include "winnow/base/json.h"
 #include "winnow/base/sha256.h"
 #include "winnow/mpi/desk.h"
+#include "winnow/mpi/node_world.h"
 #include "winnow/run/checkpoint.h"
 
 namespace winnow {
@@ -221,9 +222,14 @@ void Worker::open(ByteReader& bytes, ByteWriter& answer) {
   runtime.precision = bytes.text();
   runtime.client_memory_mb = bytes.get<std::int64_t>();
   ranks_.be_patient(bytes.get<double>());
-  const Experiment experiment =
-      parse_experiment(parse_json(bytes.text(), "the experiment"), registry_);
-  place_ = std::make_unique<Workplace>(experiment, registry_, settled(runtime, ranks_), &halt_);
+  const std::string text = bytes.text();
+  const auto experiment = [&] {
+    return parse_experiment(parse_json(text, "the experiment"), registry_);
+  };
+  // Nothing may fail before: the other ranks of the node wait for this one there.
+  World world = world_of_node(ranks_, [&] { return make_world(experiment(), registry_); });
+  place_ = std::make_unique<Workplace>(experiment(), std::move(world), registry_,
+                                       settled(runtime, ranks_), &halt_);
   place_->members().serve(place_->client_side());
   answer.put(place_->crew().lanes()).put(static_cast<std::int64_t>(ranks_.cores()));
   answer.text(digest_of(*place_));

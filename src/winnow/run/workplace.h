@@ -1,5 +1,5 @@
 // A workplace: what one process needs to work on a run. A run in one process has one; with several
-// ranks each of them makes its own, the same from the same experiment.
+// ranks each of them makes its own, of the same world.
 #pragma once
 
 #include <atomic>
