@@ -54,6 +54,10 @@ void remove_planted(const Planted& planted, std::vector<HeldSample>& held, Judge
     }
   }
   const auto classes = static_cast<std::size_t>(judgement.classes);
+  std::vector<std::vector<float>*> rows{&judgement.p, &judgement.p_in_sample};
+  for (std::vector<float>& p : judgement.p_of) {
+    rows.push_back(&p);
+  }
   std::size_t kept = 0;
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (out[i]) {
@@ -64,7 +68,7 @@ void remove_planted(const Planted& planted, std::vector<HeldSample>& held, Judge
     judgement.judged[kept] = judgement.judged[i];
     judgement.gradient_norm[kept] = judgement.gradient_norm[i];
     judgement.distance[kept] = judgement.distance[i];
-    for (auto* p : {&judgement.p, &judgement.p_in_sample}) {
+    for (auto* p : rows) {
       if (!p->empty()) {
         std::copy_n(p->begin() + static_cast<std::ptrdiff_t>(i * classes), classes,
                     p->begin() + static_cast<std::ptrdiff_t>(kept * classes));
@@ -77,9 +81,10 @@ void remove_planted(const Planted& planted, std::vector<HeldSample>& held, Judge
   judgement.judged.resize(kept);
   judgement.gradient_norm.resize(kept);
   judgement.distance.resize(kept);
-  judgement.p.resize(kept * classes);
-  if (!judgement.p_in_sample.empty()) {
-    judgement.p_in_sample.resize(kept * classes);
+  for (std::vector<float>* p : rows) {
+    if (!p->empty()) {
+      p->resize(kept * classes);
+    }
   }
 }
 
@@ -404,6 +409,8 @@ Audit audit_world(const Experiment& experiment, const World& world, const AuditO
     Measuring(experiment, world, audit.held, audit.findings, judgement).measure_all(audit.quality);
   }
   audit.warnings = warnings_of(world, audit);
+  audit.p_of = std::move(judgement.p_of);
+  audit.stats = std::move(stats);
   return audit;
 }
 

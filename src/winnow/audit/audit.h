@@ -62,6 +62,9 @@ struct Audit {
   AuditQuality quality;
   // By sample, what cleanlab's rule says from models that saw it; empty unless asked for.
   std::vector<bool> in_sample_issues = {};
+  // By repetition, of each sample and class, from models that never saw the sample.
+  std::vector<std::vector<float>> p_of;
+  std::vector<ImageStats> stats;
   bool over_clients = true;
   std::vector<std::string> warnings;
 };

@@ -28,7 +28,8 @@ struct HeldSample {
 
 struct Judgement {
   std::int64_t classes = 0;
-  std::vector<float> p;  // a row for each sample; zeros where it was not judged
+  std::vector<float> p;                  // a row for each sample; zeros where it was not judged
+  std::vector<std::vector<float>> p_of;  // the same of each repetition, whose mean `p` is
   // False where the class of the given label was unknown to the model.
   std::vector<bool> judged;
   std::vector<double> gradient_norm;  // of the head under the uniform target
