@@ -66,6 +66,9 @@ void remove_planted(const Planted& planted, std::vector<HeldSample>& held, Judge
     held[kept] = held[i];
     stats[kept] = stats[i];
     judgement.judged[kept] = judgement.judged[i];
+    for (std::vector<std::int64_t>& model : judgement.model_of) {
+      model[kept] = model[i];
+    }
     judgement.gradient_norm[kept] = judgement.gradient_norm[i];
     judgement.distance[kept] = judgement.distance[i];
     for (auto* p : rows) {
@@ -79,6 +82,9 @@ void remove_planted(const Planted& planted, std::vector<HeldSample>& held, Judge
   held.resize(kept);
   stats.resize(kept);
   judgement.judged.resize(kept);
+  for (std::vector<std::int64_t>& model : judgement.model_of) {
+    model.resize(kept);
+  }
   judgement.gradient_norm.resize(kept);
   judgement.distance.resize(kept);
   for (std::vector<float>* p : rows) {
@@ -397,6 +403,11 @@ Audit audit_world(const Experiment& experiment, const World& world, const AuditO
     remove_planted(planted, audit.held, judgement, stats);
   }
   audit.findings = look();
+  audit.confident_rate = audit.findings.noise_rate;
+  audit.findings.noise_rate =
+      modelled_noise_rate({audit.held, judgement, stats, images, clients, experiment.seed});
+  audit.findings.interval =
+      wilson(audit.findings.noise_rate, static_cast<double>(audit.findings.judged));
   imply_precision(audit.findings, audit.quality);
   audit.over_clients =
       make_folds(world.clients, world.data.classes, options.judge.folds, experiment.seed, 0)
@@ -410,6 +421,7 @@ Audit audit_world(const Experiment& experiment, const World& world, const AuditO
   }
   audit.warnings = warnings_of(world, audit);
   audit.p_of = std::move(judgement.p_of);
+  audit.model_of = std::move(judgement.model_of);
   audit.stats = std::move(stats);
   return audit;
 }

@@ -94,9 +94,11 @@ class Judging {
     result_.classes = world.data.classes;
     result_.p.assign(count * place(result_.classes), 0.0F);
     result_.p_of.assign(place(options.repetitions), result_.p);
+    result_.model_of.assign(place(options.repetitions), std::vector<std::int64_t>(count, 0));
     result_.judged.assign(count, true);
     result_.gradient_norm.assign(count, 0.0);
     result_.distance.assign(count, 0.0);
+    result_.fold_of.assign(world.clients.size(), -1);
     result_.update_cosine.assign(world.clients.size(), 0.0);
     result_.update_norm.assign(world.clients.size(), 1.0);
     if (options.in_sample) {
@@ -149,7 +151,13 @@ class Judging {
       played(round.record.accuracy ? *round.record.accuracy : 0.0);
     }
     ++result_.trainings;
+    for (const std::int64_t at : places) {
+      result_.model_of[place(number / options_.folds)][place(at)] = fold;
+    }
     take(session, places, known, number / options_.folds);
+    if (folds.over_clients && options_.repetitions == 1) {
+      result_.fold_of = folds.of_clients;
+    }
     if (folds.over_clients) {
       probe_updates(session, folds, fold);
     }

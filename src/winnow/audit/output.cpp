@@ -317,7 +317,15 @@ void write_judgement(const Audit& audit, const World& world, const std::filesyst
     row = std::ranges::copy(repetition, row).out;
   }
   NpzWriter file;
+  at::Tensor model = at::empty({std::ssize(audit.model_of), count}, at::kByte);
+  auto* fold = model.data_ptr<std::uint8_t>();
+  for (const std::vector<std::int64_t>& repetition : audit.model_of) {
+    fold = std::ranges::transform(repetition, fold, [](std::int64_t number) {
+             return static_cast<std::uint8_t>(number);
+           }).out;
+  }
   file.add("p", p);
+  file.add("model", model);
   file.add("sample", sample);
   file.add("client", client);
   file.add("given", given);
@@ -364,6 +372,7 @@ Json audit_json(const Audit& audit, const World& world, const Experiment& experi
           {"noise_rate", audit.findings.noise_rate},
           {"noise_rate_low", audit.findings.interval.low},
           {"noise_rate_high", audit.findings.interval.high},
+          {"confident_noise_rate", audit.confident_rate},
           {"shares", conditions},
           {"quality", quality_json(audit.quality)},
           {"warnings", audit.warnings},
