@@ -19,15 +19,17 @@ TEST(NpzWriter, WritesWhatTheReaderReads) {
   writer.add("labels", Labels{7, -1});
   writer.add("names", std::vector<std::string>{"a", "Zürich", ""});
   writer.add("nothing", Labels{});
+  writer.add("shares", at::arange(6, at::kFloat).view({2, 3}) / 8);
   writer.write(folder.path() / "x.npz");
   const NpzFile file(folder.path() / "x.npz");
-  EXPECT_THAT(file.names(), ElementsAre("images", "labels", "names", "nothing"));
+  EXPECT_THAT(file.names(), ElementsAre("images", "labels", "names", "nothing", "shares"));
   EXPECT_TRUE(at::equal(read_array_images(file.array("images"), {}), images));
   EXPECT_EQ(file.array("labels").whole(0), 7);
   EXPECT_EQ(file.array("labels").whole(1), -1);
   EXPECT_EQ(file.array("names").text(1), "Zürich");
   EXPECT_EQ(file.array("names").text(2), "");
   EXPECT_EQ(file.array("nothing").size(), 0U);
+  EXPECT_EQ(file.array("shares").real(3), 0.375);
 }
 
 }  // namespace winnow::npz_writer_test

@@ -54,6 +54,10 @@ void remove_planted(const Planted& planted, std::vector<HeldSample>& held, Judge
     }
   }
   const auto classes = static_cast<std::size_t>(judgement.classes);
+  std::vector<std::vector<float>*> rows{&judgement.p, &judgement.p_in_sample};
+  for (std::vector<float>& p : judgement.p_of) {
+    rows.push_back(&p);
+  }
   std::size_t kept = 0;
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (out[i]) {
@@ -62,9 +66,12 @@ void remove_planted(const Planted& planted, std::vector<HeldSample>& held, Judge
     held[kept] = held[i];
     stats[kept] = stats[i];
     judgement.judged[kept] = judgement.judged[i];
+    for (std::vector<std::int64_t>& model : judgement.model_of) {
+      model[kept] = model[i];
+    }
     judgement.gradient_norm[kept] = judgement.gradient_norm[i];
     judgement.distance[kept] = judgement.distance[i];
-    for (auto* p : {&judgement.p, &judgement.p_in_sample}) {
+    for (auto* p : rows) {
       if (!p->empty()) {
         std::copy_n(p->begin() + static_cast<std::ptrdiff_t>(i * classes), classes,
                     p->begin() + static_cast<std::ptrdiff_t>(kept * classes));
@@ -75,11 +82,15 @@ void remove_planted(const Planted& planted, std::vector<HeldSample>& held, Judge
   held.resize(kept);
   stats.resize(kept);
   judgement.judged.resize(kept);
+  for (std::vector<std::int64_t>& model : judgement.model_of) {
+    model.resize(kept);
+  }
   judgement.gradient_norm.resize(kept);
   judgement.distance.resize(kept);
-  judgement.p.resize(kept * classes);
-  if (!judgement.p_in_sample.empty()) {
-    judgement.p_in_sample.resize(kept * classes);
+  for (std::vector<float>* p : rows) {
+    if (!p->empty()) {
+      p->resize(kept * classes);
+    }
   }
 }
 
@@ -392,6 +403,11 @@ Audit audit_world(const Experiment& experiment, const World& world, const AuditO
     remove_planted(planted, audit.held, judgement, stats);
   }
   audit.findings = look();
+  audit.confident_rate = audit.findings.noise_rate;
+  audit.findings.noise_rate =
+      modelled_noise_rate({audit.held, judgement, stats, images, clients, experiment.seed});
+  audit.findings.interval =
+      wilson(audit.findings.noise_rate, static_cast<double>(audit.findings.judged));
   imply_precision(audit.findings, audit.quality);
   audit.over_clients =
       make_folds(world.clients, world.data.classes, options.judge.folds, experiment.seed, 0)
@@ -404,6 +420,9 @@ Audit audit_world(const Experiment& experiment, const World& world, const AuditO
     Measuring(experiment, world, audit.held, audit.findings, judgement).measure_all(audit.quality);
   }
   audit.warnings = warnings_of(world, audit);
+  audit.p_of = std::move(judgement.p_of);
+  audit.model_of = std::move(judgement.model_of);
+  audit.stats = std::move(stats);
   return audit;
 }
 

@@ -62,6 +62,11 @@ struct Audit {
   AuditQuality quality;
   // By sample, what cleanlab's rule says from models that saw it; empty unless asked for.
   std::vector<bool> in_sample_issues = {};
+  // By repetition, of each sample and class, from models that never saw the sample.
+  std::vector<std::vector<float>> p_of;
+  std::vector<std::vector<std::int64_t>> model_of;  // whose fold's model that was
+  std::vector<ImageStats> stats;
+  double confident_rate = 0.0;  // the share of wrong labels by confident learning
   bool over_clients = true;
   std::vector<std::string> warnings;
 };

@@ -9,6 +9,7 @@
 
 #include "winnow/base/sha256.h"
 #include "winnow/method/audit/audit/own_samples.h"
+#include "winnow/stats/wrong_share.h"
 
 namespace winnow {
 namespace {
@@ -90,26 +91,37 @@ AuditFindings make_findings(const FindingsInput& input) {
   }
   const audit::Told told = audit::tell(all);  // distances are in medians already
   found.thresholds = told.thresholds;
+  std::map<std::int64_t, ThresholdSums> folds;
+  for (std::size_t c = 0; c < firsts.size(); ++c) {
+    folds.try_emplace(judgement.fold_of[c], classes).first->second += firsts[c].labels;
+  }
   found.samples.reserve(input.held.size());
   std::vector<audit::SecondSums> seconds;
-  for (const audit::OwnSamples& own : owns) {
+  for (std::size_t c = 0; c < owns.size(); ++c) {
+    const std::int64_t fold = judgement.fold_of[c];
+    audit::Told own = told;
+    if (fold >= 0) {
+      own.thresholds = audit::fold_thresholds(folds.at(fold), all.labels);
+    }
     std::vector<SampleFinding> samples;
-    seconds.push_back(audit::second_sums(own, told, /*least=*/1, samples));
+    seconds.push_back(audit::second_sums(owns[c], own, /*least=*/1, samples));
     found.samples.insert(found.samples.end(), samples.begin(), samples.end());
   }
-  std::vector<const audit::SecondSums*> each;
+  std::vector<audit::Member> members;
+  std::vector<std::size_t> place_of(seconds.size());
   for (std::size_t c = 0; c < seconds.size(); ++c) {
+    place_of[c] = members.size();
     if (firsts[c].samples > 0) {
-      each.push_back(&seconds[c]);
+      members.push_back({&firsts[c], &seconds[c], judgement.fold_of[c]});
     }
   }
-  const audit::Pooled pooled(classes, each);
+  const audit::Pooled pooled(classes, members);
   found.noise_rate = noise_rate(calibrated_joint(pooled.counts, all.labels.samples()), classes);
   found.interval = wilson(found.noise_rate, static_cast<double>(found.judged));
   audit::flag_labels(given, pooled.bars, found.samples);
   for (std::size_t c = 0; c < places.size(); ++c) {
     found.clients.push_back(
-        audit::describe(firsts[c], seconds[c], all, pooled,
+        audit::describe(firsts[c], seconds[c], all, pooled, place_of[c],
                         {judgement.update_cosine[c], judgement.update_norm[c]}));
     for (const SampleFinding& sample :
          std::span(found.samples).subspan(places[c].first, places[c].second)) {
@@ -119,6 +131,27 @@ AuditFindings make_findings(const FindingsInput& input) {
   }
   find_duplicates_across(input, found.clients);
   return found;
+}
+
+double modelled_noise_rate(const FindingsInput& input) {
+  const Judgement& judgement = input.judgement;
+  const auto classes = static_cast<std::size_t>(judgement.classes);
+  double sum = 0.0;
+  for (std::size_t repetition = 0; repetition < judgement.p_of.size(); ++repetition) {
+    std::vector<float> p;
+    std::vector<std::int64_t> given;
+    std::vector<std::int64_t> model;
+    for (std::size_t i = 0; i < input.held.size(); ++i) {
+      if (judgement.judged[i]) {
+        const auto row = std::span(judgement.p_of[repetition]).subspan(i * classes, classes);
+        p.insert(p.end(), row.begin(), row.end());
+        given.push_back(input.held[i].given);
+        model.push_back(judgement.model_of[repetition][i]);
+      }
+    }
+    sum += fit_wrong_share({judgement.classes, p, given, model}).rate;
+  }
+  return sum / std::max(1.0, static_cast<double>(judgement.p_of.size()));
 }
 
 std::vector<bool> beside_the_diagonal(std::span<const float> p, std::int64_t classes,

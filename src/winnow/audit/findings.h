@@ -15,7 +15,7 @@ struct AuditFindings {
   std::vector<SampleFinding> samples;
   std::vector<ClientFinding> clients;
   std::vector<double> thresholds;
-  double noise_rate = 0.0;
+  double noise_rate = 0.0;  // of wrong labels, by confident learning
   Interval interval;
   std::int64_t judged = 0;
   std::int64_t not_judged = 0;
@@ -31,6 +31,9 @@ struct FindingsInput {
 };
 
 AuditFindings make_findings(const FindingsInput& input);
+
+// The share of wrong labels by stats/wrong_share.h, the mean of the repetitions.
+double modelled_noise_rate(const FindingsInput& input);
 
 // Which samples confident learning alone calls wrongly labelled, from any probabilities: counted
 // beside the diagonal, as cleanlab's rule has it. For comparisons.

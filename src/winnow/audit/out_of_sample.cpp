@@ -93,9 +93,12 @@ class Judging {
     const std::size_t count = held.size();
     result_.classes = world.data.classes;
     result_.p.assign(count * place(result_.classes), 0.0F);
+    result_.p_of.assign(place(options.repetitions), result_.p);
+    result_.model_of.assign(place(options.repetitions), std::vector<std::int64_t>(count, 0));
     result_.judged.assign(count, true);
     result_.gradient_norm.assign(count, 0.0);
     result_.distance.assign(count, 0.0);
+    result_.fold_of.assign(world.clients.size(), -1);
     result_.update_cosine.assign(world.clients.size(), 0.0);
     result_.update_norm.assign(world.clients.size(), 1.0);
     if (options.in_sample) {
@@ -148,7 +151,13 @@ class Judging {
       played(round.record.accuracy ? *round.record.accuracy : 0.0);
     }
     ++result_.trainings;
-    take(session, places, known);
+    for (const std::int64_t at : places) {
+      result_.model_of[place(number / options_.folds)][place(at)] = fold;
+    }
+    take(session, places, known, number / options_.folds);
+    if (folds.over_clients && options_.repetitions == 1) {
+      result_.fold_of = folds.of_clients;
+    }
     if (folds.over_clients) {
       probe_updates(session, folds, fold);
     }
@@ -197,7 +206,7 @@ class Judging {
   }
 
   void take(Session& session, const std::vector<std::int64_t>& places,
-            const std::vector<bool>& known) {
+            const std::vector<bool>& known, std::int64_t repetition) {
     const bool features = has_features(session);
     const Feed feed(images_, world_.data.normalisation, input_side(session),
                     session.crew().device(), world_.data.crop);
@@ -209,6 +218,7 @@ class Judging {
     const std::vector<std::int64_t> groups = groups_of(places);
     const audit::Said said = judge.ask(samples, groups);
     add_rows(said.p, places, result_.p);
+    add_rows(said.p, places, result_.p_of[place(repetition)]);
     for (std::size_t i = 0; i < places.size(); ++i) {
       const std::size_t at = place(places[i]);
       result_.gradient_norm[at] += said.gradient_norms[i];

@@ -28,12 +28,17 @@ struct HeldSample {
 
 struct Judgement {
   std::int64_t classes = 0;
-  std::vector<float> p;  // a row for each sample; zeros where it was not judged
+  std::vector<float> p;                  // a row for each sample; zeros where it was not judged
+  std::vector<std::vector<float>> p_of;  // the same of each repetition, whose mean `p` is
+  // By repetition and sample, the fold whose model judged it.
+  std::vector<std::vector<std::int64_t>> model_of;
   // False where the class of the given label was unknown to the model.
   std::vector<bool> judged;
   std::vector<double> gradient_norm;  // of the head under the uniform target
   // Mean distance to the nearest neighbours of the same client, in medians of its fold; 0: none.
   std::vector<double> distance;
+  // By client, the fold whose model judged all its samples; -1 where several models did.
+  std::vector<std::int64_t> fold_of;
   // By client, how its update lies to the mean of the others' and how long it is in medians of
   // theirs; 0 and 1 where it was not measured.
   std::vector<double> update_cosine;

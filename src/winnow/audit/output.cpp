@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <span>
 
 #include "winnow/base/base64.h"
@@ -13,6 +14,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/png.h"
 #include "winnow/base/text.h"
+#include "winnow/data/npz_writer.h"
 #include "winnow/experiment/relabel.h"
 
 namespace winnow {
@@ -280,6 +282,62 @@ std::string relabel_csv(const Audit& audit, const World& world) {
   return text;
 }
 
+void write_judgement(const Audit& audit, const World& world, const std::filesystem::path& path) {
+  const std::int64_t count = std::ssize(audit.held);
+  std::set<std::int64_t> changed;
+  for (const LedgerSample& entry : world.ledger.samples()) {
+    if (entry.kind != "label") {
+      changed.insert(entry.sample);
+    }
+  }
+  Labels sample;
+  Labels client;
+  Labels given;
+  Labels label;
+  at::Tensor judged = at::empty({count}, at::kByte);
+  at::Tensor distorted = at::empty({count}, at::kByte);
+  at::Tensor stats = at::empty({count, static_cast<std::int64_t>(kImageStats)}, at::kFloat);
+  auto* next = stats.data_ptr<float>();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const HeldSample& held = audit.held[at];
+    sample.push_back(held.sample);
+    client.push_back(held.client);
+    given.push_back(held.given);
+    label.push_back(world.data.train.labels[static_cast<std::size_t>(held.sample)]);
+    judged.data_ptr<std::uint8_t>()[i] = audit.findings.samples[at].judged ? 1 : 0;
+    distorted.data_ptr<std::uint8_t>()[i] = changed.contains(held.sample) ? 1 : 0;
+    next = std::ranges::transform(audit.stats[at].values, next, [](double value) {
+             return static_cast<float>(value);
+           }).out;
+  }
+  at::Tensor p = at::empty({std::ssize(audit.p_of), count, world.data.classes}, at::kFloat);
+  auto* row = p.data_ptr<float>();
+  for (const std::vector<float>& repetition : audit.p_of) {
+    row = std::ranges::copy(repetition, row).out;
+  }
+  NpzWriter file;
+  at::Tensor model = at::empty({std::ssize(audit.model_of), count}, at::kByte);
+  auto* fold = model.data_ptr<std::uint8_t>();
+  for (const std::vector<std::int64_t>& repetition : audit.model_of) {
+    fold = std::ranges::transform(repetition, fold, [](std::int64_t number) {
+             return static_cast<std::uint8_t>(number);
+           }).out;
+  }
+  file.add("p", p);
+  file.add("model", model);
+  file.add("sample", sample);
+  file.add("client", client);
+  file.add("given", given);
+  file.add("judged", judged);
+  file.add("image_stats", stats);
+  if (world.truth_known) {
+    file.add("label", label);
+    file.add("distorted", distorted);
+  }
+  file.write(path);
+}
+
 Json audit_json(const Audit& audit, const World& world, const Experiment& experiment,
                 const AuditOptions& options) {
   Json clients = Json::array();
@@ -314,6 +372,7 @@ Json audit_json(const Audit& audit, const World& world, const Experiment& experi
           {"noise_rate", audit.findings.noise_rate},
           {"noise_rate_low", audit.findings.interval.low},
           {"noise_rate_high", audit.findings.interval.high},
+          {"confident_noise_rate", audit.confident_rate},
           {"shares", conditions},
           {"quality", quality_json(audit.quality)},
           {"warnings", audit.warnings},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,10 @@ std::string clients_csv(const Audit& audit, const World& world);  // audit.csv
 std::string samples_csv(const Audit& audit, const World& world);  // spec: audit 7
 // The label issues, from the worst on, nothing accepted yet; experiment/relabel.h reads it.
 std::string relabel_csv(const Audit& audit, const World& world);
+// What the findings were made of, sample by sample, in the order of samples.csv: `p` and the number
+// of the `model` of each repetition, `sample`, `client`, `given`, `judged`, `image_stats`, and
+// `label` and `distorted` where the truth is known.
+void write_judgement(const Audit& audit, const World& world, const std::filesystem::path& path);
 Json audit_json(const Audit& audit, const World& world, const Experiment& experiment,
                 const AuditOptions& options);
 

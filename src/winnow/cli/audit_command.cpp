@@ -35,6 +35,7 @@ struct AuditFlags {
   bool plant_given = false;
   std::vector<std::string> fail_on;
   bool json = false;
+  bool judgement = false;
   bool force = false;
   RuntimeFlags runtime;
   OverrideFlags overrides;
@@ -252,6 +253,9 @@ void audit_data(AuditFlags& flags, Program& program) {
   write_file_whole(out / "relabel.csv", relabel_csv(audit, world));
   write_file_whole(out / "audit.html",
                    render_audit_page(audit_page_data(audit, world, experiment, flags.pictures)));
+  if (flags.judgement) {
+    write_judgement(audit, world, out / "judgement.npz");
+  }
   write_file_whole(out / "audit.json",
                    json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   if (flags.json) {
@@ -313,6 +317,9 @@ void add_audit_command(CLI::App& app, Program& program) {
   command->add_flag(
       "--in-sample", flags->options.judge.in_sample,
       "also apply cleanlab's rule to models that were trained on the samples, for comparison");
+  command->add_flag("--judgement", flags->judgement,
+                    "also write judgement.npz: the class probabilities of every sample, from the "
+                    "model that never saw it, and its image statistics");
   command->add_flag("--force", flags->force, "replace an existing audit in the folder");
   command->add_flag("--json", flags->json, "print audit.json, or the evidence of a run");
   flags->runtime.add_to(*command);

@@ -43,12 +43,14 @@ std::string shape_text_of(at::IntArrayRef sizes) {
 
 }  // namespace
 
-void NpzWriter::add(const std::string& name, const at::Tensor& bytes) {
-  const at::Tensor whole = bytes.to(at::kCPU).contiguous();
-  if (whole.scalar_type() != at::kByte) {
-    throw Error(ErrorKind::internal, fmt::format("array '{}' is not of bytes", name));
+void NpzWriter::add(const std::string& name, const at::Tensor& values) {
+  const at::Tensor whole = values.to(at::kCPU).contiguous();
+  const bool bytes = whole.scalar_type() == at::kByte;
+  if (!bytes && whole.scalar_type() != at::kFloat) {
+    throw Error(ErrorKind::internal,
+                fmt::format("array '{}' is neither of bytes nor of float32", name));
   }
-  add_array(name, "|u1", shape_text_of(whole.sizes()),
+  add_array(name, bytes ? "|u1" : "<f4", shape_text_of(whole.sizes()),
             {static_cast<const char*>(whole.data_ptr()), whole.nbytes()});
 }
 

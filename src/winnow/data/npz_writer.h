@@ -15,8 +15,8 @@ namespace winnow {
 // Arrays by name, stored as they are. Kept in memory until they are written.
 class NpzWriter {
  public:
-  void add(const std::string& name, const at::Tensor& bytes);  // uint8, any shape
-  void add(const std::string& name, const Labels& labels);     // int64 [n]
+  void add(const std::string& name, const at::Tensor& values);  // uint8 or float32, any shape
+  void add(const std::string& name, const Labels& labels);      // int64 [n]
   void add(const std::string& name, const std::vector<std::string>& texts);
 
   // Throws Error(kind run) for more than 4 GB, which the format cannot hold, and where the file

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kLeastShare = 0.01;  // of a row of the confusion, spread over all cells
 constexpr std::int64_t kEnoughCounts = 30;
+constexpr double kSharedCounts = 10.0;  // that the confusion of all models weighs in one's
 constexpr int kMostSteps = 60;
 constexpr double kStill = 1e-7;
 
@@ -287,6 +288,19 @@ Confusion honest_confusion(std::span<const JointCounts> clients) {
 }
 
 // spec: audit 3
+Confusion model_confusion(const Confusion& of_all, const JointCounts& counts) {
+  Confusion confusion = of_all;
+  for (std::int64_t i = 0; i < of_all.classes; ++i) {
+    const double sum = static_cast<double>(counts.row(i)) + kSharedCounts;
+    for (std::int64_t j = 0; j < of_all.classes; ++j) {
+      double& share = confusion.rows[static_cast<std::size_t>(i * of_all.classes + j)];
+      share = (static_cast<double>(counts.at(i, j)) + kSharedCounts * share) / sum;
+    }
+  }
+  return confusion;
+}
+
+// spec: audit 3
 KindFinding find_kind(const JointCounts& counts, const Confusion& honest) {
   const std::vector<Cell> cells = cells_of(counts);
   Fitting fitting(cells, honest);
@@ -315,6 +329,9 @@ KindFinding find_kind(const JointCounts& counts, const Confusion& honest) {
   }
   for (KindFit& one : finding.fits) {
     one.weight /= sum;
+  }
+  for (const KindFit& one : finding.fits) {
+    finding.expected_rate += one.weight * one.rate;
   }
   const auto chosen = std::ranges::find(finding.fits, best, &KindFit::bic);
   finding.kind = kNoiseKinds[static_cast<std::size_t>(chosen - finding.fits.begin())];

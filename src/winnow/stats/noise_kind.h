@@ -34,6 +34,10 @@ struct Confusion {
 // impossible.
 Confusion honest_confusion(std::span<const JointCounts> clients);
 
+// The confusion of one of the models that `of_all` is of, by what is counted of clients with right
+// labels that it judges; where these are few, nearly that of all.
+Confusion model_confusion(const Confusion& of_all, const JointCounts& counts);
+
 struct KindFit {
   double log_likelihood = 0.0;
   double bic = 0.0;     // the smaller, the better
@@ -46,6 +50,8 @@ struct KindFinding {
   std::array<KindFit, kNoiseKinds.size()> fits{};  // in the order of kNoiseKinds
   // Wrong labels beyond the model's own errors, by the chosen kind; 0 for none.
   double rate = 0.0;
+  // The mean of the rates of all kinds, by their weights.
+  double expected_rate = 0.0;
   // As the chosen kind has them: the client's mix of true classes, and its flips [true][given],
   // rows that sum to 1. Both start from counts, so a client without any has an even mix.
   std::vector<double> mix = {};

@@ -7,13 +7,17 @@
 namespace winnow {
 namespace {
 
+constexpr auto kHonest = static_cast<std::size_t>(Verdict::nothing_wrong);
+constexpr auto kRare = static_cast<std::size_t>(Verdict::rare_but_honest);
+constexpr double kMostLogOdds = 700.0;  // beyond it e has no number
+
 constexpr std::array<std::string_view, kVerdicts> kVerdictNames{
     "nothing wrong", "label noise", "input noise", "rare but honest", "hostile"};
 
 constexpr std::array<std::string_view, kVerdictFeatures> kFeatureNames{
-    "excess_rate",    "kind_gain",      "systematic",      "mixture_gain",   "image_shift",
-    "image_distance", "gradient_shift", "neighbour_shift", "update_cosine",  "update_norm",
-    "mix_distance",   "disagreement",   "noise_shift",     "sharpness_shift"};
+    "excess_rate",    "kind_gain",      "systematic",      "mixture_gain",  "image_shift",
+    "image_distance", "gradient_shift", "neighbour_shift", "update_cosine", "update_norm",
+    "mix_distance",   "disagreement",   "noise_shift",     "blur",          "image_spread"};
 
 }  // namespace
 
@@ -25,6 +29,7 @@ const std::array<std::string_view, kVerdictFeatures>& verdict_feature_names() {
   return kFeatureNames;
 }
 
+// spec: audit 5
 std::array<double, kVerdicts> verdict_probabilities(const VerdictFeatures& features) {
   std::array<double, kVerdicts> values{};
   for (std::size_t v = 0; v < kVerdicts; ++v) {
@@ -34,14 +39,28 @@ std::array<double, kVerdicts> verdict_probabilities(const VerdictFeatures& featu
       values[v] += row[f] * features[f];
     }
   }
+  const double rarity = std::clamp(values[kRare], -kMostLogOdds, kMostLogOdds);
+  const double rare = 1.0 / (1.0 + math::exp(-rarity));
+  values[kRare] = values[kHonest];
   const double most = std::ranges::max(values);
   double sum = 0.0;
-  for (double& value : values) {
-    value = math::exp(value - most);
-    sum += value;
+  for (std::size_t v = 0; v < kVerdicts; ++v) {
+    values[v] = math::exp(values[v] - most);
+    sum += v == kRare ? 0.0 : values[v];
   }
+  values[kRare] *= rare;
+  values[kHonest] *= 1.0 - rare;
   std::ranges::for_each(values, [sum](double& value) { value /= sum; });
   return values;
+}
+
+Verdict likeliest_verdict(const std::array<double, kVerdicts>& probabilities) {
+  std::array<double, kVerdicts> decided = probabilities;
+  decided[kHonest] += decided[kRare];
+  decided[kRare] = -1.0;
+  const auto best = static_cast<std::size_t>(std::ranges::max_element(decided) - decided.begin());
+  const bool rare = best == kHonest && probabilities[kRare] > probabilities[kHonest];
+  return static_cast<Verdict>(rare ? kRare : best);
 }
 
 }  // namespace winnow

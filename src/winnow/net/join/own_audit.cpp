@@ -57,8 +57,7 @@ Audit own_audit(const World& world, audit::Kept kept, const audit::Outcome& outc
   client.kind.kind = outcome.kind;
   client.kind.rate = outcome.excess_rate;
   client.probabilities = outcome.probabilities;
-  client.verdict = static_cast<Verdict>(std::ranges::max_element(client.probabilities) -
-                                        client.probabilities.begin());
+  client.verdict = likeliest_verdict(client.probabilities);
   audit.findings.noise_rate = client.noise_rate;
   audit.findings.interval = client.interval;
   audit.findings.judged = client.judged;

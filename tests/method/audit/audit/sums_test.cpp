@@ -79,9 +79,12 @@ TEST(AuditSums, OfTwoClientsAreThoseOfTheirUnion) {
   const SecondSums other = second_sums(drawn.part(50, 70), told, 1, all_found);
   found.insert(found.end(), all_found.begin(), all_found.end());
   const SecondSums all = second_sums(drawn.part(0, 120), told, 1, all_found);
-  const Pooled pooled(kClasses, {&one, &other});
+  const FirstSums one_first = drawn.first(0, 50);
+  const FirstSums other_first = drawn.first(50, 70);
+  const FirstSums all_first = drawn.first(0, 120);
+  const Pooled pooled(kClasses, {{&one_first, &one}, {&other_first, &other}});
   EXPECT_EQ(pooled.counts.counts(), all.counts.counts());
-  EXPECT_EQ(pooled.bars, Pooled(kClasses, {&all}).bars);
+  EXPECT_EQ(pooled.bars, Pooled(kClasses, {{&all_first, &all}}).bars);
   EXPECT_EQ(pooled.distance.counts(), all.distance.counts());
   EXPECT_NEAR(one.image_distance + other.image_distance, all.image_distance, 1e-9);
   flag_labels(drawn.given, pooled.bars, found);

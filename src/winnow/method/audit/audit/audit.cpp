@@ -254,6 +254,10 @@ std::map<std::int64_t, audit::SecondSums> AuditMethod::ask_second(
     all += sums;
   }
   const audit::Told told = audit::tell(all);
+  std::vector<ThresholdSums> labels(known.size(), ThresholdSums(scale.classes));
+  for (const auto& [client, sums] : first) {
+    labels[static_cast<std::size_t>(folds_.at(client))] += sums.labels;
+  }
   std::vector<std::int64_t> clients;
   for (const auto& [client, sums] : first) {
     clients.push_back(client);
@@ -265,6 +269,7 @@ std::map<std::int64_t, audit::SecondSums> AuditMethod::ask_second(
         const auto fold = static_cast<std::size_t>(folds_.at(client));
         audit::Told own = told;
         own.distance = audit::middle_distance(distances[fold]);
+        own.thresholds = audit::fold_thresholds(labels[fold], all.labels);
         return audit::write_told(own, known[fold]);
       },
       exchanges(round.setting),
@@ -292,21 +297,22 @@ void AuditMethod::judge(Round& round) {
   for (const auto& [client, sums] : first) {
     all += sums;
   }
-  std::vector<const audit::SecondSums*> each;
+  std::vector<audit::Member> members;
   ThresholdSums judged(round.setting.classes);
   for (const auto& [client, sums] : second) {
-    each.push_back(&sums);
+    members.push_back({&first.at(client), &sums, folds_.at(client)});
     judged += first.at(client).labels;
   }
-  const audit::Pooled pooled(round.setting.classes, each);
+  const audit::Pooled pooled(round.setting.classes, members);
   std::map<std::int64_t, ClientFinding> found;
+  std::size_t place = 0;
   for (const auto& [client, sums] : second) {
     const auto cosine = update_cosine_.find(client);
     audit::UpdateShape update;
     if (cosine != update_cosine_.end()) {
       update = {cosine->second, update_norm_.at(client)};
     }
-    found.emplace(client, audit::describe(first.at(client), sums, all, pooled, update));
+    found.emplace(client, audit::describe(first.at(client), sums, all, pooled, place++, update));
   }
   const double rate =
       noise_rate(calibrated_joint(pooled.counts, judged.samples()), round.setting.classes);
@@ -368,8 +374,7 @@ Findings AuditMethod::findings() const {
     for (std::size_t v = 0; v < kVerdicts; ++v) {
       probabilities[v] = found_.at(kFoundNames[kFirstVerdict + v]).at(client);
     }
-    const auto verdict =
-        static_cast<Verdict>(std::ranges::max_element(probabilities) - probabilities.begin());
+    const Verdict verdict = likeliest_verdict(probabilities);
     if (verdict != Verdict::nothing_wrong && verdict != Verdict::rare_but_honest) {
       flagged.push_back(client);
     }

@@ -17,6 +17,9 @@ namespace {
 
 constexpr double kItemShare = 0.01;  // a finding about an item is one about few
 constexpr std::int64_t kRareClass = 5;
+constexpr double kSharedSamples = 10.0;  // that thresholds of all samples weigh in a fold's
+constexpr double kLeastSpread = 0.01;    // of an image statistic
+constexpr double kUsualDistance = 0.5;   // that a mix of classes of one's own explains
 
 template <typename Histograms>
 void add_each(const Histograms& from, Histograms& to) {
@@ -55,32 +58,40 @@ double mix_distance(const std::vector<std::int64_t>& own, const std::vector<std:
   return mix;
 }
 
+// The middle of the smallest third: what clients have that nothing is wrong with, even where most
+// are not so.
+double low_value(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[(values.size() + 2) / 3 / 2];
+}
+
 // spec: audit 5
 VerdictFeatures features_of(const ClientFinding& finding, const FirstSums& first,
                             const SecondSums& second, const Population& all, const Pooled& pooled,
-                            const UpdateShape& update) {
+                            std::size_t place, const UpdateShape& update) {
   const auto counted = static_cast<double>(second.counts.total());
   const KindFit& none = finding.kind.fit(NoiseKind::none);
   const KindFit& best = finding.kind.fit(finding.kind.kind);
-  const double image = second.image_distance / static_cast<double>(first.samples);
   const double most_shift = std::abs(*std::ranges::max_element(
       finding.image_shift, {}, [](double shift) { return std::abs(shift); }));
-  return {finding.kind.rate,
+  const double rate = finding.kind.expected_rate;
+  return {rate,
           std::clamp((none.bic - best.bic) / (2.0 * std::max(counted, 1.0)), 0.0, 1.0),
-          2.0 * std::max(0.0, finding.kind.rate - 0.5) *
+          2.0 * std::max(0.0, rate - 0.5) *
               (finding.kind.fit(NoiseKind::pair).weight +
                finding.kind.fit(NoiseKind::class_dependent).weight),
           std::clamp(second.mixture, 0.0, 2.0),
           2.0 * most_shift,
-          std::clamp(math::log(std::max(image, 0.05)), -3.0, 3.0),
+          pooled.image_distance[place],
           2.0 * (all.gradient.mean_rank(first.gradient) - 0.5),
           2.0 * (pooled.distance.mean_rank(second.distance) - 0.5),
           update.cosine,
           std::clamp(math::log(std::max(update.norm, 1e-3)), -2.0, 2.0),
           mix_distance(first.held, all.held),
-          disagreement(second.counts, pooled.confusion),
+          disagreement(second.counts, pooled.confusions[place]),
           2.0 * finding.image_shift[static_cast<std::size_t>(ImageStat::noise)],
-          2.0 * finding.image_shift[static_cast<std::size_t>(ImageStat::sharpness)]};
+          2.0 * std::max(0.0, -finding.image_shift[static_cast<std::size_t>(ImageStat::sharpness)]),
+          pooled.image_spread[place]};
 }
 
 }  // namespace
@@ -112,27 +123,95 @@ Told tell(const Population& all) {
 }
 
 // spec: audit 2
-Pooled::Pooled(std::int64_t classes, const std::vector<const SecondSums*>& clients)
+std::vector<double> fold_thresholds(const ThresholdSums& fold, const ThresholdSums& all) {
+  std::vector<double> thresholds = all.thresholds();
+  const std::vector<double> sums = fold.sums();
+  for (std::size_t c = 0; c < thresholds.size(); ++c) {
+    if (all.samples()[c] > 0) {
+      thresholds[c] = (sums[c] + kSharedSamples * thresholds[c]) /
+                      (static_cast<double>(fold.samples()[c]) + kSharedSamples);
+    }
+  }
+  return thresholds;
+}
+
+// spec: audit 2
+Pooled::Pooled(std::int64_t classes, const std::vector<Member>& members)
     : counts(classes), bars(static_cast<std::size_t>(classes), 0.25) {
   ThresholdSums confident(classes);
-  std::vector<JointCounts> each;
-  for (const SecondSums* client : clients) {
-    counts += client->counts;
-    confident += client->confident;
-    distance += client->distance;
-    each.push_back(client->counts);
+  for (const Member& member : members) {
+    counts += member.second->counts;
+    confident += member.second->confident;
+    distance += member.second->distance;
   }
-  confusion = honest_confusion(each);
   const std::vector<double> means = confident.thresholds();
   for (std::size_t c = 0; c < bars.size(); ++c) {
     if (confident.samples()[c] > 0) {
       bars[c] = std::clamp(means[c] - 0.5, 0.0, 0.5);
     }
   }
+  if (!members.empty()) {
+    find_kinds(classes, members);
+    compare_images(members);
+  }
+}
+
+// spec: audit 3
+void Pooled::find_kinds(std::int64_t classes, const std::vector<Member>& members) {
+  std::vector<JointCounts> each;
+  for (const Member& member : members) {
+    each.push_back(member.second->counts);
+  }
+  const Confusion of_all = honest_confusion(each);
+  for (const JointCounts& own : each) {
+    kinds.push_back(find_kind(own, of_all));
+  }
+  std::vector<std::size_t> cleanest(members.size());
+  std::iota(cleanest.begin(), cleanest.end(), std::size_t{0});
+  std::ranges::stable_sort(cleanest, {}, [this](std::size_t m) { return kinds[m].expected_rate; });
+  cleanest.resize((members.size() + 2) / 3);
+  confusions.assign(members.size(), of_all);
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    if (members[m].fold < 0) {
+      continue;
+    }
+    JointCounts neighbours(classes);
+    for (const std::size_t other : cleanest) {
+      if (other != m && members[other].fold == members[m].fold) {
+        neighbours += each[other];
+      }
+    }
+    confusions[m] = model_confusion(of_all, neighbours);
+    kinds[m] = find_kind(each[m], confusions[m]);
+  }
+}
+
+// spec: audit 4
+void Pooled::compare_images(const std::vector<Member>& members) {
+  for (const Member& member : members) {
+    const double mean = member.second->image_distance / static_cast<double>(member.first->samples);
+    image_distance.push_back(std::clamp(math::log(std::max(mean, 0.05)), -3.0, 3.0));
+  }
+  const double low = low_value(image_distance);
+  std::ranges::for_each(image_distance, [low](double& value) {
+    value = std::max(0.0, value - low - kUsualDistance);
+  });
+  image_spread.assign(members.size(), 0.0);
+  for (std::size_t s = 0; s < kImageStats; ++s) {
+    std::vector<double> spread;
+    for (const Member& member : members) {
+      const StatHistogram& stat = member.first->stats[s];
+      spread.push_back(stat.quantile(0.9) - stat.quantile(0.1) + kLeastSpread);
+    }
+    const double least = low_value(spread);
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      image_spread[m] += math::log(spread[m] / least) / static_cast<double>(kImageStats);
+    }
+  }
 }
 
 ClientFinding describe(const FirstSums& first, const SecondSums& second, const Population& all,
-                       const Pooled& pooled, const UpdateShape& update) {
+                       const Pooled& pooled, std::size_t place, const UpdateShape& update) {
   ClientFinding finding;
   finding.samples = first.samples;
   if (first.samples == 0) {
@@ -144,7 +223,7 @@ ClientFinding describe(const FirstSums& first, const SecondSums& second, const P
   finding.noise_rate = noise_rate(calibrated_joint(second.counts, judged), second.counts.classes());
   finding.interval = wilson(finding.noise_rate, static_cast<double>(finding.judged));
   finding.too_few = finding.judged < kFewSamples;
-  finding.kind = find_kind(second.counts, pooled.confusion);
+  finding.kind = pooled.kinds[place];
   finding.duplicates_inside = second.duplicates;
   for (std::size_t c = 0; c < first.held.size(); ++c) {
     if (first.held[c] == 0 && all.held[c] > 0) {
@@ -156,10 +235,9 @@ ClientFinding describe(const FirstSums& first, const SecondSums& second, const P
   for (std::size_t s = 0; s < kImageStats; ++s) {
     finding.image_shift[s] = all.stats[s].mean_rank(first.stats[s]) - 0.5;
   }
-  finding.features = features_of(finding, first, second, all, pooled, update);
+  finding.features = features_of(finding, first, second, all, pooled, place, update);
   finding.probabilities = verdict_probabilities(finding.features);
-  finding.verdict = static_cast<Verdict>(std::ranges::max_element(finding.probabilities) -
-                                         finding.probabilities.begin());
+  finding.verdict = likeliest_verdict(finding.probabilities);
   return finding;
 }
 

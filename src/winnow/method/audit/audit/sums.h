@@ -53,6 +53,10 @@ struct Told {
 };
 Told tell(const Population& all);
 
+// The thresholds of the model of one fold: means over its samples, and where these are few of a
+// class, nearly those over all samples. Models are not equally sure of themselves.
+std::vector<double> fold_thresholds(const ThresholdSums& fold, const ThresholdSums& all);
+
 // What a client says then.
 struct SecondSums {
   explicit SecondSums(std::int64_t classes) : counts(classes), confident(classes) {}
@@ -65,15 +69,33 @@ struct SecondSums {
   std::int64_t duplicates = 0;
 };
 
-// The same of all clients.
+// What a client has said, and whose model judged it; -1: that of nobody else, or several.
+struct Member {
+  const FirstSums* first = nullptr;
+  const SecondSums* second = nullptr;
+  std::int64_t fold = -1;
+};
+
+// What all clients together say, and of each what only a comparison with the others shows.
 struct Pooled {
   // In any order, but the same one for the same bits.
-  Pooled(std::int64_t classes, const std::vector<const SecondSums*>& clients);
+  Pooled(std::int64_t classes, const std::vector<Member>& members);
 
   JointCounts counts;
   StatHistogram distance = {};
-  Confusion confusion = {};
   std::vector<double> bars;  // label issues lie below, by class
+  // By member: how the model that judged it confuses right labels, by what the other clients show,
+  // and the kind of its label noise against that.
+  std::vector<Confusion> confusions = {};
+  std::vector<KindFinding> kinds = {};
+  // By member: how far its images lie from the middle of all, beyond what is usual, and how far
+  // they spread, as logarithms against the third of the clients that has least of each.
+  std::vector<double> image_distance = {};
+  std::vector<double> image_spread = {};
+
+ private:
+  void find_kinds(std::int64_t classes, const std::vector<Member>& members);
+  void compare_images(const std::vector<Member>& members);
 };
 
 // How a client's update lies to the mean of the others', and its length in medians of theirs.
@@ -83,7 +105,8 @@ struct UpdateShape {
 };
 
 // All that is said of a client but how many issues it has, and its duplicates at others.
+// `place`: of the client among the members of `pooled`, if it has samples.
 ClientFinding describe(const FirstSums& first, const SecondSums& second, const Population& all,
-                       const Pooled& pooled, const UpdateShape& update);
+                       const Pooled& pooled, std::size_t place, const UpdateShape& update);
 
 }  // namespace winnow::audit
