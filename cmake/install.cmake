@@ -1,16 +1,16 @@
 # cmake --install puts two components in place: `program` (the program, its manual page, completion and
 # documents) and `development` (the library, its headers and its CMake package); where there is MPI also `mpi`
 # (winnow-mpi, which stands beside the program), where there is gRPC `net` (winnow-net, likewise), and `python`
-# (python/CMakeLists.txt), the Python package.
+# (python/CMakeLists.txt), the Python package. Of these three, those are left out that have not been built.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS winnow_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 if(WINNOW_WITH_MPI)
-  install(TARGETS winnow_mpi_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT mpi)
+  install(TARGETS winnow_mpi_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT mpi OPTIONAL)
 endif()
 if(WINNOW_WITH_NET)
-  install(TARGETS winnow_net_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT net)
+  install(TARGETS winnow_net_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT net OPTIONAL)
 endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT program)
 install(FILES README.md CHANGELOG.md CITATION.cff CONTRIBUTING.md SECURITY.md
