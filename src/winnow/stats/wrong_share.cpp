@@ -37,12 +37,10 @@ class ShareFit {
 
   WrongShare fit() {
     double before = -1e300;
-    for (result_.steps = 1; result_.steps <= kMostShareSteps; ++result_.steps) {
-      const double likelihood = step();
-      if (std::abs(likelihood - before) < kShareStill) {
-        break;
-      }
+    double likelihood = step();
+    while (result_.steps < kMostShareSteps && std::abs(likelihood - before) >= kShareStill) {
       before = likelihood;
+      likelihood = step();
     }
     return std::move(result_);
   }
@@ -117,6 +115,7 @@ class ShareFit {
     }
     const auto count = static_cast<double>(labels_.given.size());
     result_.rate = 1.0 - right / count;
+    ++result_.steps;
     take(sums, joint);
     return likelihood / count;
   }
