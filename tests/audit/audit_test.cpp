@@ -13,6 +13,7 @@
 #include "winnow/audit/noise_kinds.h"
 #include "winnow/audit/output.h"
 #include "winnow/audit/run_evidence.h"
+#include "winnow/data/npz.h"
 #include "winnow/experiment/relabel.h"
 #include "winnow/method/audit/audit/rows.h"
 #include "winnow/run/runner.h"
@@ -72,6 +73,7 @@ TEST(Audit, FindsWrongLabelsOfClientsThatNoModelSaw) {
   EXPECT_GE(audit.quality.labels->recall.value_or(0), 0.85);
   EXPECT_GE(audit.quality.labels->precision.value_or(0), 0.8);
   EXPECT_NEAR(audit.findings.noise_rate, *audit.quality.true_noise_rate, 0.05);
+  EXPECT_NEAR(audit.confident_rate, *audit.quality.true_noise_rate, 0.1);
   for (const std::size_t noisy : {1, 4}) {
     EXPECT_NEAR(audit.findings.clients[noisy].kind.rate, 0.4, 0.12);
     EXPECT_NE(audit.findings.clients[noisy].kind.kind, NoiseKind::none);
@@ -122,6 +124,28 @@ TEST(Audit, OneOwnersSamplesAreJudgedByModelsThatDidNotSeeThem) {
   EXPECT_EQ(audit.findings.judged, 720);
   EXPECT_EQ(audit.in_sample_issues.size(), 720U);
   EXPECT_THAT(audit.warnings, ::testing::Contains(HasSubstr("there is one owner only")));
+}
+
+TEST(Audit, WhatItsFindingsWereMadeOfCanBeKept) {
+  const TestFolder folder;
+  const Experiment experiment = easy(kWrongLabels);
+  const World world = make_world(experiment, builtin_registry());
+  const Audit audit = audit_of(experiment, world, {.judge = {.repetitions = 2}, .plant = 0.0});
+  write_judgement(audit, world, folder / "judgement.npz");
+  const NpzFile file(folder / "judgement.npz");
+  EXPECT_EQ(file.array("p").shape(), (std::vector<std::int64_t>{2, 720, 4}));
+  EXPECT_EQ(file.array("model").shape(), (std::vector<std::int64_t>{2, 720}));
+  double wrong = 0.0;
+  for (std::size_t i = 0; i < 720; ++i) {
+    double sum = 0.0;
+    for (std::size_t c = 0; c < 4; ++c) {
+      sum += file.array("p").real(i * 4 + c);
+    }
+    ASSERT_NEAR(sum, 1.0, 1e-5);
+    EXPECT_EQ(file.array("given").whole(i), audit.held[i].given);
+    wrong += file.array("given").whole(i) != file.array("label").whole(i) ? 1.0 : 0.0;
+  }
+  EXPECT_NEAR(wrong / 720.0, *audit.quality.true_noise_rate, 1e-12);
 }
 
 TEST(Audit, ClassesThatOnlyAFoldHoldsAreNotJudged) {

@@ -190,6 +190,16 @@ TEST(NoiseKind, RenamingClassesOrClientsChangesNothing) {
   }
 }
 
+// spec: audit 3
+TEST(NoiseKind, AModelsConfusionIsThatOfAllUntilItsOwnClientsShowIt) {
+  const Confusion all{2, {0.9, 0.1, 0.2, 0.8}, 100.0};
+  const Confusion own = model_confusion(all, JointCounts(2, {15, 15, 0, 0}));
+  EXPECT_NEAR(own.at(0, 0), (15.0 + 9.0) / 40.0, 1e-12);
+  EXPECT_NEAR(own.at(0, 1), (15.0 + 1.0) / 40.0, 1e-12);
+  EXPECT_NEAR(own.at(1, 1), 0.8, 1e-12);
+  EXPECT_EQ(own.counts, 100.0);
+}
+
 TEST(NoiseKind, TheWeightsOfTheKindsSumToOne) {
   const KindFinding found = look(with_honest(simulate(8, 300, kEven, symmetric(.2))))[0].kind;
   double sum = 0.0;
@@ -198,6 +208,7 @@ TEST(NoiseKind, TheWeightsOfTheKindsSumToOne) {
   }
   EXPECT_NEAR(sum, 1.0, 1e-9);
   EXPECT_GT(found.fit(found.kind).weight, .5);
+  EXPECT_NEAR(found.expected_rate, .2, .1);
 }
 
 }  // namespace winnow::noise_kind_test

@@ -13,12 +13,12 @@ constexpr double kFirstSharpness = 1.5;  // label smoothing and few rounds leave
 constexpr double kLeastSharpness = 0.2;
 constexpr double kMostSharpness = 8.0;
 constexpr double kFirstRate = 0.3;
-constexpr std::int64_t kMostSteps = 300;
-constexpr double kStill = 1e-6;  // of the mean log-likelihood
+constexpr std::int64_t kMostShareSteps = 300;
+constexpr double kShareStill = 1e-6;  // of the mean log-likelihood
 
-class Fitting {
+class ShareFit {
  public:
-  explicit Fitting(const JudgedLabels& labels)
+  explicit ShareFit(const JudgedLabels& labels)
       : labels_(labels),
         classes_(static_cast<std::size_t>(labels.classes)),
         models_(static_cast<std::size_t>(std::ranges::max(labels.model)) + 1),
@@ -37,12 +37,10 @@ class Fitting {
 
   WrongShare fit() {
     double before = -1e300;
-    for (result_.steps = 1; result_.steps <= kMostSteps; ++result_.steps) {
-      const double likelihood = step();
-      if (std::abs(likelihood - before) < kStill) {
-        break;
-      }
+    double likelihood = step();
+    while (result_.steps < kMostShareSteps && std::abs(likelihood - before) >= kShareStill) {
       before = likelihood;
+      likelihood = step();
     }
     return std::move(result_);
   }
@@ -117,6 +115,7 @@ class Fitting {
     }
     const auto count = static_cast<double>(labels_.given.size());
     result_.rate = 1.0 - right / count;
+    ++result_.steps;
     take(sums, joint);
     return likelihood / count;
   }
@@ -157,7 +156,7 @@ class Fitting {
 
 // spec: audit 2
 WrongShare fit_wrong_share(const JudgedLabels& labels) {
-  return labels.given.empty() ? WrongShare{} : Fitting(labels).fit();
+  return labels.given.empty() ? WrongShare{} : ShareFit(labels).fit();
 }
 
 }  // namespace winnow

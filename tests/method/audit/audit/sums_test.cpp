@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "testing/exchanges.h"
@@ -105,6 +107,71 @@ TEST(AuditSums, ALabelIsAnIssueBelowTheBarOfItsClassWhereverItCounts) {
   EXPECT_TRUE(found[1].is_label_issue);
   EXPECT_FALSE(found[2].is_label_issue);
   EXPECT_FALSE(found[3].is_label_issue);
+}
+
+// spec: audit 2
+TEST(AuditSums, TheThresholdsOfAFoldAreItsOwnWhereItHasSamples) {
+  const ThresholdSums all({100, 40, 5, 0}, std::vector<double>{60.0, 10.0, 2.0, 0.0});
+  const ThresholdSums fold({30, 0, 5, 0}, std::vector<double>{27.0, 0.0, 2.0, 0.0});
+  const std::vector<double> thresholds = fold_thresholds(fold, all);
+  EXPECT_NEAR(thresholds[0], (27.0 + 10.0 * 0.6) / 40.0, 1e-8);
+  EXPECT_NEAR(thresholds[1], 0.25, 1e-8);
+  EXPECT_NEAR(thresholds[2], 0.4, 1e-8);
+  EXPECT_EQ(thresholds[3], std::numeric_limits<double>::infinity());
+}
+
+// The model of the first fold confuses the first two classes, that of the second none: what its own
+// fold shows is no noise, and what only one client of the other fold shows is.
+TEST(AuditSums, AClientIsComparedWithTheOthersOfItsFold) {
+  const Drawn drawn(6, 100);
+  const FirstSums first = drawn.first(0, 100);
+  SecondSums confused(kClasses);
+  confused.counts = JointCounts(kClasses, {30, 12, 0, 12, 30, 0, 0, 0, 16});
+  SecondSums clear(kClasses);
+  clear.counts = JointCounts(kClasses, {42, 0, 0, 0, 42, 0, 0, 0, 16});
+  std::vector<Member> members;
+  for (int i = 0; i < 3; ++i) {
+    members.push_back({&first, &clear, 1});
+  }
+  members.push_back({&first, &confused, 1});
+  const auto rate = [&](std::size_t member) {
+    return Pooled(kClasses, members).kinds[member].expected_rate;
+  };
+  EXPECT_LT(rate(0), 0.02);
+  EXPECT_GT(rate(3), 0.15);
+  // Clean clients of its fold that show the same are what it takes.
+  for (Member& member : members) {
+    member = {&first, &confused, 0};
+  }
+  members.push_back({&first, &confused, 0});
+  EXPECT_LT(rate(3), 0.05);
+}
+
+// Where most clients have odd images, those are the middle of all; the others are still narrower.
+TEST(AuditSums, ImagesAreComparedWithTheThirdThatHasLeast) {
+  const Drawn drawn(7, 80);
+  std::vector<FirstSums> firsts;
+  std::vector<SecondSums> seconds;
+  for (int client = 0; client < 6; ++client) {
+    firsts.push_back(drawn.first(0, 80));
+    seconds.emplace_back(kClasses);
+    seconds.back().image_distance = client < 4 ? 80.0 * 4.0 : 80.0;
+    for (StatHistogram& stat : firsts.back().stats) {
+      stat = {};
+      for (int i = 0; i < 80; ++i) {
+        stat.add(0.5 + (client < 4 ? 0.002 : 0.001) * (i - 40));
+      }
+    }
+  }
+  std::vector<Member> members;
+  for (std::size_t client = 0; client < 6; ++client) {
+    members.push_back({&firsts[client], &seconds[client], 0});
+  }
+  const Pooled pooled(kClasses, members);
+  for (std::size_t client = 0; client < 6; ++client) {
+    EXPECT_NEAR(pooled.image_distance[client], client < 4 ? std::log(4.0) - 0.5 : 0.0, 1e-9);
+    EXPECT_NEAR(pooled.image_spread[client], client < 4 ? std::log(0.138 / 0.074) : 0.0, 0.05);
+  }
 }
 
 TEST(AuditSums, AClassWithTooFewSamplesStaysOutOfThem) {
