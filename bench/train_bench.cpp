@@ -32,7 +32,8 @@ void train_epoch(benchmark::State& bench, const char* model, std::int64_t channe
   train.epochs = 1;
   train.batch_size = bench.range(0);
   for (auto _ : bench) {
-    benchmark::DoNotOptimize(lane.train(start, {samples, data.train.labels}, train, {}, {1, 0, 0}));
+    benchmark::DoNotOptimize(
+        lane.trainer().train(start, {samples, data.train.labels}, train, {}, {1, 0, 0}));
   }
   bench.SetItemsProcessed(bench.iterations() * 200);
 }

@@ -311,11 +311,12 @@ void expect_the_same_moves(const std::string& model, const Stepping& how) {
       steps.rule.drift = steps.rule.drift.to(device);
     }
     lane.on_stream([&] {
-      lane.begin({start.to(device)}, {1, 2, 3});
+      lane.trainer().begin({start.to(device)}, {1, 2, 3});
       for (std::int64_t epoch = 0; epoch < 4; ++epoch) {  // eager, captured, replayed
-        lane.run(plan.epoch(epoch, 4), CrossEntropy(options, steps.rule.head_only), steps);
+        lane.trainer().run(plan.epoch(epoch, 4), CrossEntropy(options, steps.rule.head_only),
+                           steps);
       }
-      moves.push_back(lane.model().flat.cpu() - start.flat);
+      moves.push_back(lane.trainer().model().flat.cpu() - start.flat);
     });
   }
   const double share = model == "lenet5" ? 0.03 : 0.35;

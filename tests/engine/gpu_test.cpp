@@ -114,7 +114,7 @@ TEST_F(Gpu, AgreesWithTheCpuOnStepsOfAdam) {
 class Remembering final : public Objective {
  public:
   Remembering(Lane& lane, std::int64_t entries)
-      : memory_(lane.buffer("memory", entries, {}, at::kFloat)) {
+      : memory_(lane.trainer().buffer("memory", entries, {}, at::kFloat)) {
     memory_.zero_();
   }
   at::Tensor loss(const Batch& batch, const Models& models) const override {
@@ -149,11 +149,13 @@ TEST_F(Gpu, TrainsSeveralModelsWithMemoryAsTheCpuDoes) {
                                     make()->weights().initial(2).to(device)};
     lane.on_stream([&] {
       const Remembering objective(lane, plan.entries());
-      lane.begin(starts, {1, 2, 3});
+      lane.trainer().begin(starts, {1, 2, 3});
       for (std::int64_t epoch = 0; epoch < 6; ++epoch) {  // eager, captured, replayed
-        lane.run(plan.epoch(epoch, 6), objective, {.lr = 0.03, .momentum = 0.5, .models = {0, 1}});
+        lane.trainer().run(plan.epoch(epoch, 6), objective,
+                           {.lr = 0.03, .momentum = 0.5, .models = {0, 1}});
       }
-      ends.push_back(at::cat({lane.model(0).flat.cpu(), lane.model(1).flat.cpu()}));
+      ends.push_back(
+          at::cat({lane.trainer().model(0).flat.cpu(), lane.trainer().model(1).flat.cpu()}));
       ends.push_back(objective.memory().narrow(0, 0, 45));
     });
   }

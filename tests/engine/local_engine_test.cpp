@@ -133,10 +133,10 @@ TEST(LocalEngine, EvaluatesLikeOneLaneDoes) {
   Simulation engine(data, deal(data, {60}), net, {.eval_batch = 3}, {.lanes = 3, .seed = 5},
                     nullptr);
   const State model = engine.initial_state(3);
-  lane.load(model);
+  lane.scorer().load(model);
   std::vector<std::int64_t> samples(50);
   std::iota(samples.begin(), samples.end(), std::int64_t{0});
-  const Score expected = lane.score(feed, {samples, data.test.labels}, 50);
+  const Score expected = lane.scorer().score(feed, {samples, data.test.labels}, 50);
   const Score score = engine.evaluate(model);
   EXPECT_EQ(score.count, 50);
   EXPECT_EQ(score.correct, expected.correct);

@@ -43,7 +43,7 @@ Message pong(std::int64_t value) {
 
 // Makes a model of the client's network and keeps it.
 Message keep_a_model(const Message& /*task*/, ClientContext& context) {
-  const State model = context.lane().initial(100 + static_cast<std::uint64_t>(context.id()));
+  const State model = context.initial(100 + static_cast<std::uint64_t>(context.id()));
   context.own_model() = model.flat;
   return pong(model.layout->total());
 }
@@ -99,9 +99,9 @@ struct ByHand {
     probabilities = at::zeros({30, 3}, at::kDouble);
     for (const auto& [client, model] : mixed.engine.own_models()) {
       Lane& lane = client % 2 == 0 ? two : one;
-      lane.load(model);
-      total += lane.score(test, {samples, mixed.data.test.labels}, 30);
-      probabilities += lane.logits(test, samples, 30).softmax(1).to(at::kDouble) / 3.0;
+      lane.scorer().load(model);
+      total += lane.scorer().score(test, {samples, mixed.data.test.labels}, 30);
+      probabilities += lane.scorer().logits(test, samples, 30).softmax(1).to(at::kDouble) / 3.0;
     }
   }
   Score total;

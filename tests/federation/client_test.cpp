@@ -31,9 +31,10 @@ TEST(ClientContext, TrainsUnderItsOwnKeyAndCountsSteps) {
   ClientContext context = client.context();
   const TrainOutcome outcome = context.train(client.start, 3, {});
   EXPECT_EQ(context.steps(), 6);
+  Client other;
   const TrainOutcome direct =
-      client.lane.train(client.start, {client.held.samples, client.held.given}, client.options, {},
-                        {.seed = 5, .round = 3, .client = 7});
+      other.lane.trainer().train(other.start, {other.held.samples, other.held.given}, other.options,
+                                 {}, {.seed = 5, .round = 3, .client = 7});
   EXPECT_EQ(hash(outcome.state), hash(direct.state));
   context.train(client.start, 4, {});
   EXPECT_EQ(context.steps(), 12);
@@ -81,9 +82,9 @@ TEST(ClientContext, ScoresAnyModelOnItsOwnSamples) {
   Client client;
   ClientContext context = client.context();
   const State other = TwoLayerNet(shape_of(client.data)).weights().initial(2);
-  client.lane.load(other);
-  const at::Tensor expected = client.lane.logits(client.feed, client.held.samples, 5);
-  client.lane.load(client.start);
+  client.lane.scorer().load(other);
+  const at::Tensor expected = client.lane.scorer().logits(client.feed, client.held.samples, 5);
+  client.lane.scorer().load(client.start);
   EXPECT_TRUE(context.logits(other, 5).equal(expected));
   const Score score = context.score(other);
   EXPECT_EQ(score.count, 12);
@@ -95,7 +96,7 @@ TEST(ClientContext, ScoresAnyModelOnItsOwnSamples) {
   EXPECT_EQ(context.score(other, {samples, labels}).count, 3);
   EXPECT_EQ(context.steps(), 0);
 
-  client.lane.load(other);
+  client.lane.scorer().load(other);
   const ClientContext::Seen seen = context.features();
   EXPECT_EQ(seen.features.size(0), 12);
   EXPECT_EQ(seen.features.size(1), TwoLayerNet::kWidth);
@@ -114,12 +115,33 @@ TEST(ClientContext, CountsTheStepsOfAnObjectiveOfOnesOwn) {
   ClientContext context = client.context();
   const TrainKey key = context.key(3);
   const Plan plan = make_plan(context.local_set(), client.options, {}, key);
-  client.lane.begin({client.start}, key);
-  context.take_steps(plan, CrossEntropy(client.options), stepping(client.options, 3));
+  client.lane.trainer().begin({client.start}, key);
+  context.trainer().take_steps(plan, CrossEntropy(client.options), stepping(client.options, 3));
   EXPECT_EQ(context.steps(), 6);
   EXPECT_EQ(context.loss().samples, 24);
-  EXPECT_EQ(hash(context.finished_model()),
+  EXPECT_EQ(hash(context.trainer().finished_model()),
             hash(client.context().train(client.start, 3, {}).state));
+}
+
+TEST(ClientContext, CountsAnewWithWhateverTheTrainerDoes) {
+  Client client;
+  const LocalSet set{client.held.samples, client.held.given};
+  ClientContext context = client.context();
+  context.trainer().train(client.start, set, client.options, {}, context.key(3));
+  EXPECT_EQ(context.steps(), 6);
+  EXPECT_EQ(context.loss().samples, 24);
+  context.trainer().train(client.start, set, client.options, {.head_only = true}, context.key(3));
+  EXPECT_EQ(context.steps(), 6) << "those of the head alone are not counted";
+  const Plan plan = make_plan(set, client.options, {}, context.key(3));
+  context.trainer().begin({client.start}, context.key(3));
+  context.trainer().run(plan, CrossEntropy(client.options), stepping(client.options, 3),
+                        &client.feed);
+  EXPECT_EQ(context.steps(), 6) << "nor those on other images";
+  context.trainer().count_earlier(2);
+  EXPECT_EQ(context.steps(), 8);
+  EXPECT_EQ(client.lane.passes().forward, 72) << "passes are";
+  EXPECT_EQ(client.context().steps(), 0);
+  EXPECT_EQ(client.lane.passes().forward, 72);
 }
 
 TEST(ClientMemory, IsEmptyUntilSomethingIsRemembered) {

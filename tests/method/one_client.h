@@ -47,7 +47,7 @@ struct OneClient {
   LocalSet set() const { return {held.samples, held.given}; }
   // What FedAvg's client would make of it.
   State plain(const State& start, std::int64_t round) {
-    return lane.train(start, set(), options, {}, {kSeed, round, kId}).state;
+    return lane.trainer().train(start, set(), options, {}, {kSeed, round, kId}).state;
   }
   Message handle(const Method& method, const Message& task) {
     ClientContext context(kId, held, memory, lane, options, kSeed);

@@ -21,7 +21,7 @@ struct Recorder {
   void record(float value) {
     Plan plan;
     plan.place = at::arange(context.size(), at::kLong);
-    history.begin_epoch(plan, context.lane());
+    history.begin_epoch(plan, context.trainer());
     EXPECT_GE(history.place().size(0), context.size());
     const auto slot = history.slot()[0].item<std::int64_t>();
     history.ring().narrow(0, 0, context.size()).select(1, slot).fill_(value);
@@ -46,7 +46,9 @@ TEST(SampleHistory, IsARingThatLastsBetweenParticipations) {
   }
   EXPECT_EQ(client.memory.own.values.dump(), R"({"m.recorded":2})");
   EXPECT_EQ(client.memory.own.tensors.at("m.ring").sizes(), (std::vector<std::int64_t>{12, 3, 2}));
-  client.lane.buffer("m.ring", 12, {3, 2}, at::kFloat).fill_(-5);  // another client was here
+  client.lane.trainer()
+      .buffer("m.ring", 12, {3, 2}, at::kFloat)
+      .fill_(-5);  // another client was here
   Recorder second(client);
   EXPECT_EQ(second.of_first_sample(), (std::vector<float>{1, 2, 0}));
   second.record(3);

@@ -75,10 +75,10 @@ TEST(LaneAdam, TakesTheStepsOfAFreshOptimiserAfterEveryBegin) {
   const TrainOptions options{.epochs = 1, .batch_size = 25};
   const Plan plan = make_plan(world.local(25), options, false, kKey);
   const auto trained = [&](bool adam, double lr) {
-    lane.begin({start}, kKey);
-    lane.run(plan, CrossEntropy(options),
-             {.lr = lr, .optimizer = adam ? Optimizer::adam : Optimizer::sgd});
-    return lane.model();
+    lane.trainer().begin({start}, kKey);
+    lane.trainer().run(plan, CrossEntropy(options),
+                       {.lr = lr, .optimizer = adam ? Optimizer::adam : Optimizer::sgd});
+    return lane.trainer().model();
   };
   const State sgd = trained(false, 1.0);
   const State adam = trained(true, 0.01);
@@ -171,7 +171,7 @@ TEST(LaneAdam, TrainsAsTheOptionsSay) {
   const TrainOptions usual{.epochs = 2, .batch_size = 8, .optimizer = "adam", .lr = 0.01};
   const auto trained = [&](const TrainOptions& options, const LocalRule& rule = {}) {
     Lane lane(make_net<TwoLayerNet>(world.data), world.feed, false);
-    return hash(lane.train(lane.initial(1), world.local(20), options, rule, kKey).state);
+    return hash(lane.trainer().train(lane.initial(1), world.local(20), options, rule, kKey).state);
   };
   const auto changed = [&](void (*change)(TrainOptions&)) {
     TrainOptions options = usual;
@@ -207,7 +207,7 @@ TEST(LaneAdam, APullHoldsTheModelBack) {
   const TrainOptions options{.epochs = 4, .batch_size = 5, .optimizer = "adam", .lr = 0.01};
   const auto way = [&](double proximal) {
     const State end =
-        lane.train(start, world.local(25), options, {.proximal = proximal}, kKey).state;
+        lane.trainer().train(start, world.local(25), options, {.proximal = proximal}, kKey).state;
     return (end.parameters() - start.parameters()).norm().item<double>();
   };
   EXPECT_LT(way(10.0), 0.7 * way(0.0));
@@ -222,14 +222,14 @@ TEST(LaneAdam, TheMomentsLastUntilTheNextBegin) {
       .epochs = 3, .batch_size = 5, .optimizer = "adamw", .weight_decay = 0.1};
   const Plan plan = make_plan(world.local(25), options, false, kKey);
   const auto steps = stepping(options, 0);
-  lane.begin({start}, kKey);
-  lane.run(plan, CrossEntropy(options), steps);
-  const State whole = lane.model();
-  lane.begin({start}, kKey);
+  lane.trainer().begin({start}, kKey);
+  lane.trainer().run(plan, CrossEntropy(options), steps);
+  const State whole = lane.trainer().model();
+  lane.trainer().begin({start}, kKey);
   for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
-    lane.run(plan.epoch(epoch, 3), CrossEntropy(options), steps);
+    lane.trainer().run(plan.epoch(epoch, 3), CrossEntropy(options), steps);
   }
-  EXPECT_EQ(hash(lane.model()), hash(whole));
+  EXPECT_EQ(hash(lane.trainer().model()), hash(whole));
 }
 
 TEST(LaneAdam, StepsCanBeTakenOnOtherImages) {
@@ -239,9 +239,9 @@ TEST(LaneAdam, StepsCanBeTakenOnOtherImages) {
   const State start = lane.initial(1);
   const Plan plan = make_plan(world.local(20), {.epochs = 2, .batch_size = 6}, false, kKey);
   const auto trained = [&](Lane& on, const Feed* feed) {
-    on.begin({start}, kKey);
-    on.run(plan, CrossEntropy({}), {.momentum = 0.5}, feed);
-    return hash(on.model());
+    on.trainer().begin({start}, kKey);
+    on.trainer().run(plan, CrossEntropy({}), {.momentum = 0.5}, feed);
+    return hash(on.trainer().model());
   };
   EXPECT_EQ(trained(lane, &world.test_feed), trained(there, nullptr));
   EXPECT_NE(trained(lane, nullptr), trained(there, nullptr));

@@ -106,8 +106,8 @@ TEST(Lane, OneStepFromZeroGivesTheWorkedWeights) {
   Lane lane([] { return std::make_unique<LinearNet>(NetShape{2, 1, 1, 2}); }, feed, false);
   const std::vector<std::int64_t> sample{0};
   const TrainOutcome outcome =
-      lane.train(State::zeros(lane.layout()), {sample, sample},
-                 {.epochs = 1, .batch_size = 1, .lr = 0.1, .momentum = 0.9}, {}, kKey);
+      lane.trainer().train(State::zeros(lane.layout()), {sample, sample},
+                           {.epochs = 1, .batch_size = 1, .lr = 0.1, .momentum = 0.9}, {}, kKey);
   // p = (1/2, 1/2), label 0: the gradient of the weights is (p - y) x = -+ (0.5, 1).
   const std::vector<float> expected{0.05F, 0.1F, -0.05F, -0.1F, 0.05F, -0.05F};
   const std::vector<float> values = values_of(outcome.state);
@@ -125,7 +125,7 @@ TEST(Lane, FullBatchStepEqualsTheSoftmaxGradient) {
   const State start = initial<LinearNet>(world);
   const LocalSet set = world.local(0, 20);
   const TrainOutcome outcome =
-      lane.train(start, set, {.epochs = 1, .batch_size = 20, .lr = 0.3}, {}, kKey);
+      lane.trainer().train(start, set, {.epochs = 1, .batch_size = 20, .lr = 0.3}, {}, kKey);
 
   const at::Tensor x = world.images(at::arange(20, at::kLong)).flatten(1).to(at::kDouble);
   const at::Tensor weight = start.view(*start.layout->find("fc.weight")).to(at::kDouble);
@@ -149,7 +149,7 @@ TEST(Lane, TrainsAsTheLongHandLoopDoes) {
       .epochs = 3, .batch_size = 7, .lr = 0.05, .momentum = 0.8, .weight_decay = 0.02};
   for (const double proximal : {0.0, 2.0}) {
     const TrainOutcome outcome =
-        lane.train(start, world.local(), options, {.proximal = proximal}, kKey);
+        lane.trainer().train(start, world.local(), options, {.proximal = proximal}, kKey);
     EXPECT_EQ(outcome.steps, 3 * 4);
     const std::vector<at::Tensor> expected =
         train_long_hand(world, start, world.local(), options, proximal);
@@ -168,7 +168,7 @@ TEST(Lane, ProximalTermStartsAtZeroAndThenHoldsBack) {
   Lane lane = world.lane<TwoLayerNet>();
   const State start = initial<TwoLayerNet>(world);
   const auto train = [&](std::int64_t epochs, double proximal) {
-    return lane
+    return lane.trainer()
         .train(start, world.local(), {.epochs = epochs, .batch_size = 25, .lr = 0.1},
                {.proximal = proximal}, kKey)
         .state;
@@ -183,17 +183,17 @@ TEST(Lane, MeanLossWeighsEverySampleOnce) {
   Lane lane = world.lane<TwoLayerNet>();
   const State start = initial<TwoLayerNet>(world);
   const LocalSet set = world.local(0, 10);
-  lane.load(start);
-  const at::Tensor logits = lane.logits(world.feed, set.samples, 10);
+  lane.scorer().load(start);
+  const at::Tensor logits = lane.scorer().logits(world.feed, set.samples, 10);
   const at::Tensor labels =
       at::tensor(std::vector<std::int64_t>(set.labels.begin(), set.labels.end()));
   const TrainOptions plain{.epochs = 2, .batch_size = 4, .lr = 0.0};
-  EXPECT_NEAR(lane.train(start, set, plain, {}, kKey).mean_loss,
+  EXPECT_NEAR(lane.trainer().train(start, set, plain, {}, kKey).mean_loss,
               smoothed_cross_entropy(logits, labels, 0.0, 1.0).item<double>(), 1e-6);
   TrainOptions smooth = plain;
   smooth.label_smoothing = 0.3;
   smooth.temperature = 4.0;
-  EXPECT_NEAR(lane.train(start, set, smooth, {}, kKey).mean_loss,
+  EXPECT_NEAR(lane.trainer().train(start, set, smooth, {}, kKey).mean_loss,
               smoothed_cross_entropy(logits, labels, 0.3, 4.0).item<double>(), 1e-6);
 }
 
@@ -232,7 +232,7 @@ TEST(Lane, MixupMixesImagesAndLosses) {
 
   const ProbeNet identity(2, {});
   const TrainOutcome outcome =
-      lane.train(identity.weights().initial(1), {samples, labels}, options, {}, key);
+      lane.trainer().train(identity.weights().initial(1), {samples, labels}, options, {}, key);
   const std::vector<float> mixed = values_of(seen);
   const std::vector<double> example{2.2, 3.2, 2.4, 3.4, 4.4, 5.4};
   const std::vector<double> first{1, 2, 3, 4, 5, 6};
@@ -251,7 +251,8 @@ TEST(Lane, MixupChangesTrainingAndIsKeyed) {
   Lane lane = world.lane<TwoLayerNet>();
   const State start = initial<TwoLayerNet>(world);
   const auto train = [&](Lane& on, double mixup) {
-    return hash(on.train(start, world.local(), {.epochs = 2, .mixup = mixup}, {}, kKey).state);
+    return hash(
+        on.trainer().train(start, world.local(), {.epochs = 2, .mixup = mixup}, {}, kKey).state);
   };
   Lane other = world.lane<TwoLayerNet>();
   EXPECT_NE(train(lane, 1.0), train(lane, 0.0));
@@ -264,16 +265,19 @@ TEST(Lane, ForgetsWhatItDidBefore) {
   const State elsewhere = initial<NormNet>(world, 77);
   const TrainOptions options{.epochs = 2, .batch_size = 8, .lr = 0.1, .momentum = 0.9};
   Lane fresh = world.lane<NormNet>(/*augment=*/true);
-  const std::string expected = hash(fresh.train(start, world.local(), options, {}, kKey).state);
+  const std::string expected =
+      hash(fresh.trainer().train(start, world.local(), options, {}, kKey).state);
 
   Lane used = world.lane<NormNet>(/*augment=*/true);
-  used.train(elsewhere, world.local(20, 40), {.epochs = 1, .batch_size = 40, .lr = 50.0},
-             {.proximal = 3.0}, {1, 1, 1});
-  used.load(elsewhere);
-  used.score(world.test_feed, {std::span(world.samples).first(30), world.data.test.labels}, 30);
-  EXPECT_EQ(hash(used.train(start, world.local(), options, {}, kKey).state), expected);
-  EXPECT_EQ(hash(used.train(start, world.local(), options, {}, kKey).state), expected);
-  EXPECT_NE(hash(used.train(start, world.local(), options, {}, {5, 2, 10}).state), expected);
+  used.trainer().train(elsewhere, world.local(20, 40), {.epochs = 1, .batch_size = 40, .lr = 50.0},
+                       {.proximal = 3.0}, {1, 1, 1});
+  used.scorer().load(elsewhere);
+  used.scorer().score(world.test_feed, {std::span(world.samples).first(30), world.data.test.labels},
+                      30);
+  EXPECT_EQ(hash(used.trainer().train(start, world.local(), options, {}, kKey).state), expected);
+  EXPECT_EQ(hash(used.trainer().train(start, world.local(), options, {}, kKey).state), expected);
+  EXPECT_NE(hash(used.trainer().train(start, world.local(), options, {}, {5, 2, 10}).state),
+            expected);
 }
 
 TEST(Lane, AugmentationChangesTraining) {
@@ -283,8 +287,8 @@ TEST(Lane, AugmentationChangesTraining) {
   Lane augmented = world.lane<TwoLayerNet>(true);
   EXPECT_FALSE(plain.augment());
   EXPECT_TRUE(augmented.augment());
-  EXPECT_NE(hash(plain.train(start, world.local(), {}, {}, kKey).state),
-            hash(augmented.train(start, world.local(), {}, {}, kKey).state));
+  EXPECT_NE(hash(plain.trainer().train(start, world.local(), {}, {}, kKey).state),
+            hash(augmented.trainer().train(start, world.local(), {}, {}, kKey).state));
 }
 
 TEST(Lane, LeavesTheStartAloneAndHandsOutCopies) {
@@ -292,12 +296,12 @@ TEST(Lane, LeavesTheStartAloneAndHandsOutCopies) {
   Lane lane = world.lane<TwoLayerNet>();
   const State start = initial<TwoLayerNet>(world);
   const std::string before = hash(start);
-  const TrainOutcome first = lane.train(start, world.local(), {}, {}, kKey);
+  const TrainOutcome first = lane.trainer().train(start, world.local(), {}, {}, kKey);
   EXPECT_EQ(hash(start), before);
   const std::string kept = hash(first.state);
   EXPECT_NE(kept, before);
-  lane.train(start, world.local(30, 20), {}, {}, kKey);
-  lane.load(State::zeros(lane.layout()));
+  lane.trainer().train(start, world.local(30, 20), {}, {}, kKey);
+  lane.scorer().load(State::zeros(lane.layout()));
   EXPECT_EQ(hash(first.state), kept);
   EXPECT_FALSE(first.state.flat.requires_grad());
 }
@@ -307,7 +311,7 @@ TEST(Lane, TrainingOnNothingReturnsACopyOfTheStart) {
   Lane lane = world.lane<NormNet>();
   const State start = initial<NormNet>(world);
   const std::string before = hash(start);
-  const TrainOutcome outcome = lane.train(start, {}, {}, {}, kKey);
+  const TrainOutcome outcome = lane.trainer().train(start, {}, {}, {}, kKey);
   EXPECT_EQ(hash(outcome.state), before);
   EXPECT_EQ(outcome.steps, 0);
   EXPECT_EQ(outcome.mean_loss, 0.0);
@@ -322,7 +326,7 @@ TEST(Lane, CountsTheStepsOfNetworksWithRunningStatistics) {
   State start = initial<NormNet>(world);
   start.counters().fill_(40.0F);
   const TrainOutcome outcome =
-      lane.train(start, world.local(), {.epochs = 3, .batch_size = 10}, {}, kKey);
+      lane.trainer().train(start, world.local(), {.epochs = 3, .batch_size = 10}, {}, kKey);
   EXPECT_EQ(outcome.steps, 9);
   EXPECT_EQ(values_of(outcome.state.counters()), (std::vector<float>{49.0F}));
   EXPECT_EQ(values_of(start.counters()), (std::vector<float>{40.0F}));
@@ -333,8 +337,8 @@ TEST(Lane, LogitsAgreeWithTheForwardPassForAnyBatch) {
   const World world;
   Lane lane = world.lane<NormNet>();
   const State start = initial<NormNet>(world);
-  const State trained = lane.train(start, world.local(), {}, {}, kKey).state;
-  lane.load(trained);
+  const State trained = lane.trainer().train(start, world.local(), {}, {}, kKey).state;
+  lane.scorer().load(trained);
 
   NormNet net(shape_of(world.data));
   State own = trained.clone();
@@ -342,7 +346,7 @@ TEST(Lane, LogitsAgreeWithTheForwardPassForAnyBatch) {
   const std::vector<std::int64_t> samples{7, 3, 3, 50, 0, 21, 59};
   const at::Tensor expected = net.forward(world.images(at::tensor(samples)), Pass{});
   for (const std::int64_t batch : {1, 3, 7, 100}) {
-    const at::Tensor logits = lane.logits(world.feed, samples, batch);
+    const at::Tensor logits = lane.scorer().logits(world.feed, samples, batch);
     ASSERT_EQ(logits.sizes(), (std::vector<std::int64_t>{7, 3}));
     EXPECT_LT((logits - expected).abs().max().item<double>(), 1e-5) << batch;
     EXPECT_FALSE(logits.requires_grad());
@@ -352,15 +356,15 @@ TEST(Lane, LogitsAgreeWithTheForwardPassForAnyBatch) {
 TEST(Lane, LogitsFollowTheJitterOfEachSample) {
   const World world;
   Lane lane = world.lane<TwoLayerNet>();
-  lane.load(initial<TwoLayerNet>(world));
+  lane.scorer().load(initial<TwoLayerNet>(world));
   const std::vector<std::int64_t> samples{4, 5, 6, 7, 8};
   const at::Tensor centre = at::tensor(std::vector<std::int64_t>{4, 4, 0}).repeat({5, 1});
-  EXPECT_TRUE(
-      at::equal(lane.logits(world.feed, samples, 2, centre), lane.logits(world.feed, samples, 2)));
+  EXPECT_TRUE(at::equal(lane.scorer().logits(world.feed, samples, 2, centre),
+                        lane.scorer().logits(world.feed, samples, 2)));
   at::Tensor last_flipped = centre.clone();
   last_flipped[4][2] = 1;
-  const at::Tensor difference =
-      lane.logits(world.feed, samples, 2, last_flipped) - lane.logits(world.feed, samples, 2);
+  const at::Tensor difference = lane.scorer().logits(world.feed, samples, 2, last_flipped) -
+                                lane.scorer().logits(world.feed, samples, 2);
   EXPECT_EQ(difference.narrow(0, 0, 4).abs().max().item<float>(), 0.0F);
   EXPECT_GT(difference[4].abs().max().item<float>(), 0.0F);
 }
@@ -368,11 +372,13 @@ TEST(Lane, LogitsFollowTheJitterOfEachSample) {
 TEST(Lane, ScoresAccuracyAndCrossEntropy) {
   const World world;
   Lane lane = world.lane<TwoLayerNet>();
-  lane.load(
-      lane.train(initial<TwoLayerNet>(world), world.local(0, 60), {.lr = 0.1}, {}, kKey).state);
+  lane.scorer().load(
+      lane.trainer()
+          .train(initial<TwoLayerNet>(world), world.local(0, 60), {.lr = 0.1}, {}, kKey)
+          .state);
   const std::vector<std::int64_t> samples = {world.samples.begin(), world.samples.begin() + 30};
-  const Score score = lane.score(world.test_feed, {samples, world.data.test.labels}, 7);
-  const at::Tensor log_p = lane.logits(world.test_feed, samples, 30).log_softmax(1);
+  const Score score = lane.scorer().score(world.test_feed, {samples, world.data.test.labels}, 7);
+  const at::Tensor log_p = lane.scorer().logits(world.test_feed, samples, 30).log_softmax(1);
   double loss = 0.0;
   std::int64_t correct = 0;
   for (std::int64_t i = 0; i < 30; ++i) {
@@ -421,7 +427,7 @@ TEST(Lane, ScoresOfPartsAddUp) {
 TEST(Lane, ScoreOfNothingIsZero) {
   const World world;
   Lane lane = world.lane<TwoLayerNet>();
-  EXPECT_EQ(lane.score(world.test_feed, {}, 8).count, 0);
+  EXPECT_EQ(lane.scorer().score(world.test_feed, {}, 8).count, 0);
 }
 
 TEST(Lane, StopsWhenAsked) {
@@ -429,13 +435,13 @@ TEST(Lane, StopsWhenAsked) {
   std::atomic<bool> stop{false};
   Lane lane = world.lane<TwoLayerNet>(false, &stop);
   const State start = initial<TwoLayerNet>(world);
-  EXPECT_NO_THROW(lane.train(start, world.local(), {}, {}, kKey));
+  EXPECT_NO_THROW(lane.trainer().train(start, world.local(), {}, {}, kKey));
   stop = true;
-  EXPECT_THROW(lane.train(start, world.local(), {}, {}, kKey), Interrupted);
-  EXPECT_THROW(std::ignore = lane.logits(world.feed, world.samples, 8), Interrupted);
-  EXPECT_THROW(lane.score(world.feed, world.local(), 8), Interrupted);
+  EXPECT_THROW(lane.trainer().train(start, world.local(), {}, {}, kKey), Interrupted);
+  EXPECT_THROW(std::ignore = lane.scorer().logits(world.feed, world.samples, 8), Interrupted);
+  EXPECT_THROW(lane.scorer().score(world.feed, world.local(), 8), Interrupted);
   stop = false;
-  EXPECT_NO_THROW(lane.score(world.feed, world.local(), 8));
+  EXPECT_NO_THROW(lane.scorer().score(world.feed, world.local(), 8));
 }
 
 TEST(Lane, AnInterruptedTrainingLeavesNoTrace) {
@@ -451,12 +457,13 @@ TEST(Lane, AnInterruptedTrainingLeavesNoTrace) {
   const State start = probe()->weights().initial(1);
   const TrainOptions options{.epochs = 2, .batch_size = 5};
   Lane lane(probe, world.feed, false, &stop);
-  EXPECT_THROW(lane.train(start, world.local(), options, {}, kKey), Interrupted);
+  EXPECT_THROW(lane.trainer().train(start, world.local(), options, {}, kKey), Interrupted);
   EXPECT_EQ(passes, 3);
   stop = false;
-  const State after = lane.train(start, world.local(), options, {}, kKey).state;
+  const State after = lane.trainer().train(start, world.local(), options, {}, kKey).state;
   Lane fresh(probe, world.feed, false, &stop);
-  EXPECT_EQ(hash(after), hash(fresh.train(start, world.local(), options, {}, kKey).state));
+  EXPECT_EQ(hash(after),
+            hash(fresh.trainer().train(start, world.local(), options, {}, kKey).state));
 }
 
 TEST(Lane, DropoutIsKeyedAndTheLanesOwn) {
@@ -472,7 +479,7 @@ TEST(Lane, DropoutIsKeyedAndTheLanesOwn) {
   const at::Tensor global_before = global.get_state().clone();
   // With one sample the plan is the same for every key: what differs is dropout.
   const auto train = [&](Lane& on, const TrainKey& key) {
-    return hash(on.train(start, world.local(0, 1), {.epochs = 2}, {}, key).state);
+    return hash(on.trainer().train(start, world.local(0, 1), {.epochs = 2}, {}, key).state);
   };
   const std::string expected = train(first, kKey);
   EXPECT_EQ(train(second, kKey), expected);
@@ -488,7 +495,8 @@ TEST(Lane, LearningRateDecaysByTheRound) {
   Lane lane = world.lane<LinearNet>();
   const State start = initial<LinearNet>(world);
   const auto trained = [&](double lr, double decay, std::int64_t round) {
-    return hash(lane.train(start, world.local(), {.lr = lr, .lr_decay = decay}, {},
+    return hash(lane.trainer()
+                    .train(start, world.local(), {.lr = lr, .lr_decay = decay}, {},
                            {.seed = 5, .round = round, .client = 9})
                     .state);
   };
@@ -496,7 +504,8 @@ TEST(Lane, LearningRateDecaysByTheRound) {
   EXPECT_EQ(trained(0.2, 0.5, 2), trained(0.05, 1.0, 2));
   const TrainOptions cosine{.lr = 0.2, .lr_schedule = "cosine", .rounds = 4};
   const TrainKey key{.seed = 5, .round = 4, .client = 9};
-  EXPECT_EQ(hash(lane.train(start, world.local(), cosine, {}, key).state), trained(0.0, 1.0, 4));
+  EXPECT_EQ(hash(lane.trainer().train(start, world.local(), cosine, {}, key).state),
+            trained(0.0, 1.0, 4));
 }
 
 TEST(Lane, StepLossWeighsEveryStepOnce) {
@@ -504,12 +513,12 @@ TEST(Lane, StepLossWeighsEveryStepOnce) {
   Lane lane = world.lane<LinearNet>();
   const State start = initial<LinearNet>(world);
   // Without learning, 25 samples in batches of 20 and 5.
-  const TrainOutcome outcome =
-      lane.train(start, world.local(0, 25), {.epochs = 1, .batch_size = 20, .lr = 0.0}, {}, kKey);
+  const TrainOutcome outcome = lane.trainer().train(
+      start, world.local(0, 25), {.epochs = 1, .batch_size = 20, .lr = 0.0}, {}, kKey);
   const Plan plan = make_plan(world.local(0, 25), {.epochs = 1, .batch_size = 20}, false, kKey);
-  lane.load(start);
-  const at::Tensor all =
-      losses(lane.logits(world.feed, {plan.index.data_ptr<std::int64_t>(), 25}, 25), plan.label);
+  lane.scorer().load(start);
+  const at::Tensor all = losses(
+      lane.scorer().logits(world.feed, {plan.index.data_ptr<std::int64_t>(), 25}, 25), plan.label);
   const double first = all.narrow(0, 0, 20).mean().item<double>();
   const double second = all.narrow(0, 20, 5).mean().item<double>();
   EXPECT_NEAR(outcome.step_loss, (first + second) / 2, 1e-6);
@@ -523,15 +532,17 @@ TEST(Lane, HeadOnlyTrainingLeavesTheBodyBitIdentical) {
   Lane lane = world.lane<TwoLayerNet>();
   const State start = initial<TwoLayerNet>(world);
   const TrainOptions options{.epochs = 1, .batch_size = 5, .lr = 0.1};
-  const State trained = lane.train(start, world.local(), options, {.head_only = true}, kKey).state;
+  const State trained =
+      lane.trainer().train(start, world.local(), options, {.head_only = true}, kKey).state;
   for (const Slot& slot : start.layout->slots()) {
     EXPECT_EQ(trained.view(slot).equal(start.view(slot)), !slot.name.starts_with("fc"))
         << slot.name;
   }
   // It is the head's part of a step of everything.
   const TrainOptions one_step{.epochs = 1, .batch_size = 25, .lr = 0.1};
-  const State head = lane.train(start, world.local(), one_step, {.head_only = true}, kKey).state;
-  const State whole = lane.train(start, world.local(), one_step, {}, kKey).state;
+  const State head =
+      lane.trainer().train(start, world.local(), one_step, {.head_only = true}, kKey).state;
+  const State whole = lane.trainer().train(start, world.local(), one_step, {}, kKey).state;
   const Slot& weight = *start.layout->find("fc.weight");
   EXPECT_TRUE(at::allclose(head.view(weight), whole.view(weight), 1e-5, 1e-7));
 }
@@ -543,8 +554,9 @@ TEST(Lane, ThePullCanSpareTheFirstBatchOfEveryEpoch) {
   const State start = initial<LinearNet>(world);
   const LocalRule strong{.proximal = 3.0, .pull = Pull::norm, .spare_first_batch = true};
   const auto trained = [&](std::int64_t batch, const LocalRule& rule) {
-    return hash(
-        lane.train(start, world.local(), {.epochs = 3, .batch_size = batch}, rule, kKey).state);
+    return hash(lane.trainer()
+                    .train(start, world.local(), {.epochs = 3, .batch_size = batch}, rule, kKey)
+                    .state);
   };
   EXPECT_EQ(trained(25, strong), trained(25, {})) << "every batch is the first of its epoch";
   EXPECT_NE(trained(10, strong), trained(10, {}));
@@ -553,18 +565,18 @@ TEST(Lane, ThePullCanSpareTheFirstBatchOfEveryEpoch) {
 TEST(Lane, EachBatchShowsFeaturesAndLogits) {
   const World world;
   Lane lane = world.lane<TwoLayerNet>();
-  lane.load(initial<TwoLayerNet>(world));
+  lane.scorer().load(initial<TwoLayerNet>(world));
   std::vector<at::Tensor> logits;
   std::vector<std::int64_t> sizes;
-  lane.each_batch(world.feed, world.local().samples, 10, {}, false,
-                  [&](const at::Tensor& features, const at::Tensor& output) {
-                    sizes.push_back(features.size(0));
-                    EXPECT_EQ(features.size(1), TwoLayerNet::kWidth);
-                    EXPECT_FALSE(output.requires_grad());
-                    logits.push_back(output);
-                  });
+  lane.scorer().each_batch(world.feed, world.local().samples, 10, {}, false,
+                           [&](const at::Tensor& features, const at::Tensor& output) {
+                             sizes.push_back(features.size(0));
+                             EXPECT_EQ(features.size(1), TwoLayerNet::kWidth);
+                             EXPECT_FALSE(output.requires_grad());
+                             logits.push_back(output);
+                           });
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{10, 10, 5}));
-  EXPECT_TRUE(at::cat(logits).equal(lane.logits(world.feed, world.local().samples, 10)));
+  EXPECT_TRUE(at::cat(logits).equal(lane.scorer().logits(world.feed, world.local().samples, 10)));
 }
 
 TEST(Lane, ATrainingPassMovesRunningStatisticsAndNothingElse) {
@@ -572,10 +584,10 @@ TEST(Lane, ATrainingPassMovesRunningStatisticsAndNothingElse) {
   Lane lane = world.lane<NormNet>();
   const State start = initial<NormNet>(world);
   const auto pass = [&](bool training) {
-    lane.load(start);
-    lane.each_batch(world.feed, world.local().samples, 10, {}, training,
-                    [](const at::Tensor&, const at::Tensor&) {});
-    return lane.model();
+    lane.scorer().load(start);
+    lane.scorer().each_batch(world.feed, world.local().samples, 10, {}, training,
+                             [](const at::Tensor&, const at::Tensor&) {});
+    return lane.trainer().model();
   };
   EXPECT_EQ(hash(pass(false)), hash(start));
   const State moved = pass(true);
@@ -587,10 +599,10 @@ TEST(Lane, EachGradientIsThatOfTheLossAndChangesNothing) {
   const World world;
   Lane lane = world.lane<TwoLayerNet>();
   const State start = initial<TwoLayerNet>(world);
-  lane.load(start);
+  lane.scorer().load(start);
   const LocalSet set = world.local(0, 25);
   std::vector<at::Tensor> gradients;
-  lane.each_gradient(
+  lane.scorer().each_gradient(
       set.samples, 25, false, "hidden.weight",
       [&](const at::Tensor& logits, std::int64_t begin) {
         EXPECT_EQ(begin, 0);
@@ -599,24 +611,27 @@ TEST(Lane, EachGradientIsThatOfTheLossAndChangesNothing) {
       },
       [&](const at::Tensor& gradient) { gradients.push_back(gradient.clone()); });
   ASSERT_EQ(gradients.size(), 1U);
-  EXPECT_EQ(hash(lane.model()), hash(start));
+  EXPECT_EQ(hash(lane.trainer().model()), hash(start));
   const State step =
-      lane.train(start, set, {.epochs = 1, .batch_size = 25, .lr = 1.0, .momentum = 0.0}, {}, kKey)
+      lane.trainer()
+          .train(start, set, {.epochs = 1, .batch_size = 25, .lr = 1.0, .momentum = 0.0}, {}, kKey)
           .state;
   const Slot& hidden = *start.layout->find("hidden.weight");
   EXPECT_TRUE(at::allclose(gradients.front(), start.view(hidden) - step.view(hidden), 1e-4, 1e-6));
-  EXPECT_EQ(error_text([&] { lane.each_gradient(set.samples, 5, false, "hiden", {}, {}); }),
-            "the network has no parameter named 'hiden'");
+  EXPECT_EQ(
+      error_text([&] { lane.scorer().each_gradient(set.samples, 5, false, "hiden", {}, {}); }),
+      "the network has no parameter named 'hiden'");
 }
 
 TEST(Lane, OutputTakesNetworkInputAsItIs) {
   const World world;
   Lane lane = world.lane<TwoLayerNet>();
-  lane.load(initial<TwoLayerNet>(world));
+  lane.scorer().load(initial<TwoLayerNet>(world));
   EXPECT_EQ(lane.input_shape(), (std::vector<std::int64_t>{1, 8, 8}));
   const at::Tensor images = world.images(at::arange(4, at::kLong));
-  EXPECT_TRUE(at::allclose(lane.output(images),
-                           lane.logits(world.feed, world.local(0, 4).samples, 4), 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(lane.scorer().output(images),
+                           lane.scorer().logits(world.feed, world.local(0, 4).samples, 4), 1e-5,
+                           1e-6));
 }
 
 // The sum of two models' cross-entropies.
@@ -636,13 +651,14 @@ TEST(LaneObjective, TwoModelsTrainAsTwoTrainingsWould) {
   const State first = initial<TwoLayerNet>(world, 1);
   const State second = initial<TwoLayerNet>(world, 2);
   const TrainOptions options{.epochs = 2, .batch_size = 5, .momentum = 0.5};
-  const State alone = lane.train(second, world.local(), options, {}, kKey).state;
+  const State alone = lane.trainer().train(second, world.local(), options, {}, kKey).state;
   const Plan plan = make_plan(world.local(), options, false, kKey);
   const Stepping both{.lr = options.lr, .momentum = 0.5, .models = {0, 1}};
-  lane.begin({first, second}, kKey);
-  lane.run(plan, Pair(), both);
-  EXPECT_EQ(hash(lane.model(1)), hash(alone));
-  EXPECT_EQ(hash(lane.model(0)), hash(lane.train(first, world.local(), options, {}, kKey).state));
+  lane.trainer().begin({first, second}, kKey);
+  lane.trainer().run(plan, Pair(), both);
+  EXPECT_EQ(hash(lane.trainer().model(1)), hash(alone));
+  EXPECT_EQ(hash(lane.trainer().model(0)),
+            hash(lane.trainer().train(first, world.local(), options, {}, kKey).state));
 }
 
 TEST(LaneObjective, ModelsThatTakeNoStepStayAsTheyAre) {
@@ -650,10 +666,11 @@ TEST(LaneObjective, ModelsThatTakeNoStepStayAsTheyAre) {
   Lane lane = world.lane<TwoLayerNet>();
   const State first = initial<TwoLayerNet>(world, 1);
   const State second = initial<TwoLayerNet>(world, 2);
-  lane.begin({first, second}, kKey);
-  lane.run(make_plan(world.local(), {}, false, kKey), CrossEntropy({}), {.weight_decay = 0.1});
-  EXPECT_EQ(hash(lane.model(1)), hash(second));
-  EXPECT_NE(hash(lane.model(0)), hash(first));
+  lane.trainer().begin({first, second}, kKey);
+  lane.trainer().run(make_plan(world.local(), {}, false, kKey), CrossEntropy({}),
+                     {.weight_decay = 0.1});
+  EXPECT_EQ(hash(lane.trainer().model(1)), hash(second));
+  EXPECT_NE(hash(lane.trainer().model(0)), hash(first));
 }
 
 TEST(LaneObjective, EpochByEpochIsTheSameAsAtOnce) {
@@ -661,20 +678,21 @@ TEST(LaneObjective, EpochByEpochIsTheSameAsAtOnce) {
   Lane lane = world.lane<TwoLayerNet>(true);
   const State start = initial<TwoLayerNet>(world);
   const TrainOptions options{.epochs = 3, .batch_size = 10, .momentum = 0.9, .mixup = 1.0};
-  const State at_once = lane.train(start, world.local(), options, {.proximal = 0.1}, kKey).state;
+  const State at_once =
+      lane.trainer().train(start, world.local(), options, {.proximal = 0.1}, kKey).state;
   const Plan plan = make_plan(world.local(), options, true, kKey);
-  lane.begin({start}, kKey);
+  lane.trainer().begin({start}, kKey);
   for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
-    lane.run(plan.epoch(epoch, 3), CrossEntropy(options),
-             {.lr = options.lr, .momentum = 0.9, .rule = {.proximal = 0.1}});
+    lane.trainer().run(plan.epoch(epoch, 3), CrossEntropy(options),
+                       {.lr = options.lr, .momentum = 0.9, .rule = {.proximal = 0.1}});
   }
-  EXPECT_EQ(hash(lane.model()), hash(at_once));
+  EXPECT_EQ(hash(lane.trainer().model()), hash(at_once));
 }
 
 // Keeps what it sees of a batch in the lane's buffers.
 class Notes final : public Objective {
  public:
-  explicit Notes(Lane& lane) : seen_(lane.buffer("seen", 60, {}, at::kLong)) {}
+  explicit Notes(Lane& lane) : seen_(lane.trainer().buffer("seen", 60, {}, at::kLong)) {}
   at::Tensor loss(const Batch& batch, const Models& models) const override {
     seen_.index_add_(0, batch.entries, batch.step.expand({batch.labels.size(0)}) + 1);
     images = batch.images;
@@ -694,10 +712,10 @@ TEST(LaneObjective, SeesEntriesStepsAndSeveralViews) {
   Lane lane = world.lane<TwoLayerNet>(true);
   const TrainOptions options{.epochs = 2, .batch_size = 10};
   const Plan plan = make_plan(world.local(0, 25), options, true, kKey, 2);
-  lane.begin({initial<TwoLayerNet>(world)}, kKey);
+  lane.trainer().begin({initial<TwoLayerNet>(world)}, kKey);
   const Notes notes(lane);
-  lane.run(plan, notes, {.lr = 0.0});
-  const at::Tensor seen = lane.buffer("seen", 60, {}, at::kLong);
+  lane.trainer().run(plan, notes, {.lr = 0.0});
+  const at::Tensor seen = lane.trainer().buffer("seen", 60, {}, at::kLong);
   EXPECT_EQ(seen[0].item<std::int64_t>(), 1);
   EXPECT_EQ(seen[24].item<std::int64_t>(), 3);
   EXPECT_EQ(seen[49].item<std::int64_t>(), 6) << "the last batch of the second epoch";
@@ -715,10 +733,11 @@ TEST(LaneObjective, SeesEntriesStepsAndSeveralViews) {
 TEST(LaneObjective, BuffersKeepTheirValuesUntilALargerOneIsNeeded) {
   const World world;
   Lane lane = world.lane<TwoLayerNet>();
-  lane.buffer("a", 3, {2}, at::kFloat).fill_(7);
-  EXPECT_EQ(lane.buffer("a", 4, {2}, at::kFloat).sum().item<float>(), 84.0F) << "room for six";
-  EXPECT_EQ(lane.buffer("a", 7, {2}, at::kFloat).size(0), 14);
-  EXPECT_EQ(lane.buffer("a", 7, {3}, at::kFloat).size(1), 3);
+  lane.trainer().buffer("a", 3, {2}, at::kFloat).fill_(7);
+  EXPECT_EQ(lane.trainer().buffer("a", 4, {2}, at::kFloat).sum().item<float>(), 84.0F)
+      << "room for six";
+  EXPECT_EQ(lane.trainer().buffer("a", 7, {2}, at::kFloat).size(0), 14);
+  EXPECT_EQ(lane.trainer().buffer("a", 7, {3}, at::kFloat).size(1), 3);
 }
 
 }  // namespace winnow::lane_test

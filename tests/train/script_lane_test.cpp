@@ -48,8 +48,9 @@ TEST_F(ScriptLane, TrainsAsTheSameNetworkWrittenHere) {
   const State start = NormNet(shape_of(data_)).weights().initial(1);
   Lane here(make_net<NormNet>(data_), feed_, false);
   Lane script = lane(kNormText, with_head(start));
-  const TrainOutcome expected = here.train(start, local(), options_, {}, key(1));
-  const TrainOutcome found = script.train(with_head(start), local(), options_, {}, key(1));
+  const TrainOutcome expected = here.trainer().train(start, local(), options_, {}, key(1));
+  const TrainOutcome found =
+      script.trainer().train(with_head(start), local(), options_, {}, key(1));
   EXPECT_TRUE(at::allclose(found.state.flat, expected.state.flat, 1e-5, 1e-6));
   EXPECT_NEAR(found.mean_loss, expected.mean_loss, 1e-6);
   EXPECT_EQ(values_of(found.state.counters()), std::vector<float>{8.0F});
@@ -59,7 +60,8 @@ TEST_F(ScriptLane, TrainsAsTheSameNetworkWrittenHere) {
 TEST_F(ScriptLane, TrainsTheHeadAlone) {
   const State start = with_head(NormNet(shape_of(data_)).weights().initial(1));
   Lane script = lane(kNormText, start);
-  const State trained = script.train(start, local(), options_, {.head_only = true}, key(1)).state;
+  const State trained =
+      script.trainer().train(start, local(), options_, {.head_only = true}, key(1)).state;
   const auto moved = [&](const char* name) {
     const Slot& slot = *start.layout->find(name);
     return !at::equal(trained.view(slot), start.view(slot));
@@ -72,13 +74,14 @@ TEST_F(ScriptLane, TrainsTheHeadAlone) {
 TEST_F(ScriptLane, WithoutFeaturesAModuleIsTrainedAndScored) {
   const State start = linear_state(shape_of(data_));
   Lane script = lane(kLinearText, start);
-  const TrainOutcome outcome = script.train(start, local(), options_, {}, key(1));
-  script.load(start);
-  const double before = script.score(feed_, local(), 10).mean_loss();
-  script.load(outcome.state);
-  EXPECT_LT(script.score(feed_, local(), 10).mean_loss(), before);
+  const TrainOutcome outcome = script.trainer().train(start, local(), options_, {}, key(1));
+  script.scorer().load(start);
+  const double before = script.scorer().score(feed_, local(), 10).mean_loss();
+  script.scorer().load(outcome.state);
+  EXPECT_LT(script.scorer().score(feed_, local(), 10).mean_loss(), before);
   EXPECT_THAT(error_text([&] {
-                script.each_batch(feed_, local().samples, 10, {}, false, [](auto&, auto&) {});
+                script.scorer().each_batch(feed_, local().samples, 10, {}, false,
+                                           [](auto&, auto&) {});
               }),
               ::testing::HasSubstr("this method needs features"));
 }
@@ -87,11 +90,12 @@ TEST_F(ScriptLane, AClientsDropoutDoesNotDependOnWhoWasServedBefore) {
   const State start = linear_state(shape_of(data_));
   Lane one = lane(kDropoutText, start);
   Lane two = lane(kDropoutText, start);
-  one.train(start, local(0), options_, {}, key(1));
-  const State second = one.train(start, local(25), options_, {}, key(2)).state;
-  const State alone = two.train(start, local(25), options_, {}, key(2)).state;
+  one.trainer().train(start, local(0), options_, {}, key(1));
+  const State second = one.trainer().train(start, local(25), options_, {}, key(2)).state;
+  const State alone = two.trainer().train(start, local(25), options_, {}, key(2)).state;
   EXPECT_TRUE(at::equal(second.flat, alone.flat));
-  EXPECT_FALSE(at::equal(two.train(start, local(25), options_, {}, key(3)).state.flat, alone.flat));
+  EXPECT_FALSE(at::equal(two.trainer().train(start, local(25), options_, {}, key(3)).state.flat,
+                         alone.flat));
 }
 
 }  // namespace winnow::script_lane_test

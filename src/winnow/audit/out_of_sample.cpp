@@ -54,19 +54,21 @@ class FoldJudge {
         [&](std::size_t worker, std::size_t item) {
           Lane& lane = crew.lane(worker);
           lane.on_stream([&] {
-            lane.load(session_.global());
+            lane.scorer().load(session_.global());
             std::vector<at::Tensor> own_logits;
             std::vector<at::Tensor> own_features;
             if (features_) {
-              lane.each_batch(feed_, pieces[item], batch_, {}, /*training=*/false,
-                              [&](const at::Tensor& taken, const at::Tensor& out) {
-                                own_features.push_back(taken.flatten(1).to(at::kCPU, at::kFloat));
-                                own_logits.push_back(out.to(at::kCPU, at::kFloat));
-                              });
+              lane.scorer().each_batch(
+                  feed_, pieces[item], batch_, {}, /*training=*/false,
+                  [&](const at::Tensor& taken, const at::Tensor& out) {
+                    own_features.push_back(taken.flatten(1).to(at::kCPU, at::kFloat));
+                    own_logits.push_back(out.to(at::kCPU, at::kFloat));
+                  });
               features[item] = at::cat(own_features);
               logits[item] = at::cat(own_logits);
             } else {
-              logits[item] = lane.logits(feed_, pieces[item], batch_).to(at::kCPU, at::kFloat);
+              logits[item] =
+                  lane.scorer().logits(feed_, pieces[item], batch_).to(at::kCPU, at::kFloat);
             }
           });
         },
@@ -335,9 +337,9 @@ class Judging {
           const ClientData& data = world_.clients[clients[item]];
           lane.on_stream([&] {
             const TrainOutcome outcome =
-                lane.train(start, {data.samples, data.given}, experiment_.train, {},
-                           {session.experiment().seed, session.rounds(),
-                            static_cast<std::int64_t>(clients[item])});
+                lane.trainer().train(start, {data.samples, data.given}, experiment_.train, {},
+                                     {session.experiment().seed, session.rounds(),
+                                      static_cast<std::int64_t>(clients[item])});
             updates[item] = audit::thinned_update(start, outcome.state);
           });
         },

@@ -53,11 +53,11 @@ std::vector<Score> LocalExaminer::score_pieces(const std::vector<State>& models,
     const std::size_t size = std::min(piece_size(), measured.samples.size() - start);
     Lane& lane = owners.empty() ? crew_.lane(worker) : crew_.lane_for(worker, owners[model]);
     lane.on_stream([&, state = &models[model]] {
-      lane.load(*state);
-      scores[item] = lane.score(measured.feed,
-                                {std::span(measured.samples).subspan(start, size),
-                                 std::span(measured.labels).subspan(start, size)},
-                                eval_batch_);
+      lane.scorer().load(*state);
+      scores[item] = lane.scorer().score(measured.feed,
+                                         {std::span(measured.samples).subspan(start, size),
+                                          std::span(measured.labels).subspan(start, size)},
+                                         eval_batch_);
     });
   };
   crew_.run(wanted.size(), work, [](std::size_t) {});
@@ -117,9 +117,9 @@ Score LocalExaminer::evaluate_ensemble(const ModelsByClient& models) {
     for (const auto& [client, model] : models) {
       Lane& lane = crew_.lane_for(worker, client);
       lane.on_stream([&, state = &model] {
-        lane.load(*state);
-        const at::Tensor outputs =
-            lane.logits(test_.feed, std::span(test_.samples).subspan(start, size), eval_batch_);
+        lane.scorer().load(*state);
+        const at::Tensor outputs = lane.scorer().logits(
+            test_.feed, std::span(test_.samples).subspan(start, size), eval_batch_);
         mean = mean + outputs.softmax(1).to(at::kDouble).cpu() / static_cast<double>(models.size());
       });
     }
@@ -145,9 +145,9 @@ std::map<std::int64_t, std::vector<std::int64_t>> LocalExaminer::right_by_class(
   const auto work = [&](std::size_t worker, std::size_t item) {
     Lane& lane = crew_.lane_for(worker, clients[item]);
     lane.on_stream([&] {
-      lane.load(models.at(clients[item]));
+      lane.scorer().load(models.at(clients[item]));
       const at::Tensor said =
-          lane.logits(test_.feed, test_.samples, eval_batch_).argmax(1).cpu().contiguous();
+          lane.scorer().logits(test_.feed, test_.samples, eval_batch_).argmax(1).cpu().contiguous();
       std::vector<std::int64_t> counts(static_cast<std::size_t>(crew_.shape().classes));
       for (std::size_t i = 0; i < test_.labels.size(); ++i) {
         counts[static_cast<std::size_t>(test_.labels[i])] +=

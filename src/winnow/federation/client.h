@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,22 +21,6 @@ struct ClientData {
   Labels given;
 };
 
-// What training minimised, summed over the samples that it went through.
-struct TrainingLoss {
-  double sum = 0.0;
-  std::int64_t samples = 0;
-
-  TrainingLoss& operator+=(const TrainingLoss& other) {
-    sum += other.sum;
-    samples += other.samples;
-    return *this;
-  }
-  // Nothing where nothing was trained on.
-  std::optional<double> mean() const {
-    return samples == 0 ? std::nullopt : std::optional(sum / static_cast<double>(samples));
-  }
-};
-
 // Everything a client's handler may touch while it answers one task.
 class ClientContext {
  public:
@@ -50,7 +33,9 @@ class ClientContext {
         lane_(lane),
         options_(options),
         seed_(seed),
-        public_feed_(public_feed) {}
+        public_feed_(public_feed) {
+    lane_.trainer().forget_counts();
+  }
 
   std::int64_t id() const { return id_; }
   std::int64_t size() const { return static_cast<std::int64_t>(data_.samples.size()); }
@@ -80,43 +65,44 @@ class ClientContext {
   // The client's own model in methods without a global one; undefined while there is none.
   at::Tensor& own_model() { return memory_.model; }
   at::Tensor& last_model() { return memory_.last_model; }
-  Lane& lane() { return lane_; }
+  // What trains and what scores; the models of one are those of the other.
+  Trainer& trainer() { return lane_.trainer(); }
+  Scorer& scorer() { return lane_.scorer(); }
   // The experiment's; a handler may change them for the task it answers.
   TrainOptions& options() { return options_; }
   std::uint64_t seed() const { return seed_; }
+  // The images that the client's samples are numbers of, and how training varies them.
+  const Feed& feed() const { return lane_.feed(); }
+  Augment augment() const { return lane_.augment(); }
+  // The network: its classes, the shape of its input and weights, fresh values of these.
+  std::int64_t classes() const { return lane_.classes(); }
+  std::vector<std::int64_t> input_shape() const { return lane_.input_shape(); }
+  const LayoutPtr& layout() const { return lane_.layout(); }
+  [[nodiscard]] State initial(std::uint64_t seed) const { return lane_.initial(seed); }
   // Images that everybody has, without labels; throws Error(kind internal) where there are none.
   const Feed& public_feed() const;
 
-  // Trains on all local samples, or on `set`, in the round of the task, and counts the steps.
+  // Trains on all local samples, or on `set`, in the round of the task.
   TrainOutcome train(const State& start, std::int64_t round, const LocalRule& rule) {
     return train(start, local_set(), round, rule);
   }
   TrainOutcome train(const State& start, const LocalSet& set, std::int64_t round,
                      const LocalRule& rule) {
-    TrainOutcome outcome = lane_.train(start, set, options_, rule, {seed_, round, id_});
-    steps_ += outcome.steps;
-    const std::int64_t samples = outcome.steps > 0 ? set.size() * options_.epochs : 0;
-    loss_ += {outcome.mean_loss * static_cast<double>(samples), samples};
-    return outcome;
+    return trainer().train(start, set, options_, rule, key(round));
   }
   // The same by another objective, all epochs at once. A client without samples returns the model
   // as it is.
   [[nodiscard]] State train_by(const Objective& objective, const State& start, std::int64_t round);
   // Names the random streams of this participation.
   [[nodiscard]] TrainKey key(std::int64_t round) const { return {seed_, round, id_}; }
-  // After Lane::begin(): takes every step of the plan, waits for the device, and counts the steps
-  // of every model and what they minimised.
-  void take_steps(const Plan& plan, const Objective& objective, const Stepping& how);
-  // A copy of the lane's model as it is now, complete on the device: ready to be sent.
-  [[nodiscard]] State finished_model(std::size_t number = 0) const;
 
   // Logits of all local samples under that model, in eval mode, batch by batch.
   [[nodiscard]] at::Tensor logits(const State& model, std::int64_t batch, const Jitter& view = {});
   // How that model does on all local samples, or on `set`.
   [[nodiscard]] Score score(const State& model) { return score(model, local_set()); }
   [[nodiscard]] Score score(const State& model, const LocalSet& set);
-  // What the head takes and what it says of all local samples, in eval mode, under the lane's first
-  // model as it is.
+  // What the head takes and what it says of all local samples, in eval mode, under the first model
+  // as it is.
   struct Seen {
     at::Tensor features;  // [samples, width]
     at::Tensor logits;    // [samples, classes]
@@ -131,15 +117,11 @@ class ClientContext {
   [[nodiscard]] Jitter draw_view(std::string_view purpose, std::int64_t round) const;
   // The given or corrected labels on the lane's device.
   [[nodiscard]] at::Tensor labels_tensor() const;
-  // Counts steps that an earlier task took on the lane directly.
-  void took(std::int64_t steps) { steps_ += steps; }
-  std::int64_t steps() const { return steps_; }
-  const TrainingLoss& loss() const { return loss_; }
+  // What training has counted since the context was made.
+  std::int64_t steps() const { return lane_.trainer().steps(); }
+  const TrainingLoss& loss() const { return lane_.trainer().loss(); }
 
  private:
-  // Counts what steps minimised: the losses that Lane::run gave for the plan.
-  void minimised(const Plan& plan, const at::Tensor& losses);
-
   std::int64_t id_;
   const ClientData& data_;
   ClientMemory& memory_;
@@ -148,8 +130,6 @@ class ClientContext {
   TrainOptions options_;
   std::uint64_t seed_;
   const Feed* public_feed_;
-  std::int64_t steps_ = 0;
-  TrainingLoss loss_;
 };
 
 // The client-side handler of a method. One object serves all clients of a process, possibly from

@@ -9,9 +9,9 @@
 
 namespace winnow {
 
-at::Tensor fill(Lane& lane, const std::string& name, const at::Tensor& rows) {
+at::Tensor fill(Trainer& trainer, const std::string& name, const at::Tensor& rows) {
   at::Tensor buffer =
-      lane.buffer(name, rows.size(0), rows.sizes().slice(1).vec(), rows.scalar_type());
+      trainer.buffer(name, rows.size(0), rows.sizes().slice(1).vec(), rows.scalar_type());
   buffer.narrow(0, 0, rows.size(0)).copy_(rows);
   return buffer;
 }

@@ -12,9 +12,9 @@
 
 namespace winnow {
 
-// A lane's buffer that begins with these rows, which may come from any device. What follows them
+// A trainer's buffer that begins with these rows, which may come from any device. What follows them
 // is of no meaning.
-at::Tensor fill(Lane& lane, const std::string& name, const at::Tensor& rows);
+at::Tensor fill(Trainer& trainer, const std::string& name, const at::Tensor& rows);
 
 // The plan without some of its batches, and without their entries. No mixup.
 [[nodiscard]] Plan without(const Plan& plan, const std::vector<bool>& dropped);
@@ -31,7 +31,7 @@ inline constexpr std::int64_t kMostPairedClasses = 1000;
 // Refuses more of them for a method that keeps numbers of all pairs.
 void check_pairs(const std::string& method, const Setting& setting);
 
-// The first rows of a lane's buffer as a tensor of their own on the CPU, to be remembered.
+// The first rows of a trainer's buffer as a tensor of their own on the CPU, to be remembered.
 [[nodiscard]] at::Tensor first_rows(const at::Tensor& buffer, std::int64_t count);
 
 }  // namespace winnow

@@ -24,13 +24,13 @@ std::vector<std::int64_t> HistoryForm::shape_for(std::int64_t samples) const {
 
 SampleHistory::SampleHistory(HistoryForm form, ClientContext& context) : form_(std::move(form)) {
   recorded_ = context.archive().values.value(recorded_name(form_), std::int64_t{0});
-  ring_ = fill(context.lane(), form_.ring,
+  ring_ = fill(context.trainer(), form_.ring,
                context.recall(form_.ring, at::zeros(form_.shape_for(context.size()), form_.type)));
 }
 
-void SampleHistory::begin_epoch(const Plan& epoch, Lane& lane) {
-  place_ = fill(lane, form_.method + ".place", epoch.place);
-  slot_ = fill(lane, form_.method + ".slot", at::full({1}, recorded_ % form_.length, at::kLong));
+void SampleHistory::begin_epoch(const Plan& epoch, Trainer& trainer) {
+  place_ = fill(trainer, form_.method + ".place", epoch.place);
+  slot_ = fill(trainer, form_.method + ".slot", at::full({1}, recorded_ % form_.length, at::kLong));
   ++recorded_;
 }
 

@@ -12,7 +12,7 @@
 
 namespace winnow {
 
-// Where and how a method keeps them: the names in the client's memory and those of the lane's
+// Where and how a method keeps them: the names in the client's memory and those of the trainer's
 // buffers begin with the method's.
 struct HistoryForm {
   std::string method;               // of METHOD.recorded, METHOD.place and METHOD.slot
@@ -25,15 +25,15 @@ struct HistoryForm {
   std::vector<std::int64_t> shape_for(std::int64_t samples) const;
 };
 
-// Buffers of the lane that an objective writes to. A ring: what is recorded after `length` others
-// takes the place of the oldest.
+// Buffers of the trainer that an objective writes to. A ring: what is recorded after `length`
+// others takes the place of the oldest.
 class SampleHistory {
  public:
   // Recalls what the client remembers; zeros where there is nothing.
   SampleHistory(HistoryForm form, ClientContext& context);
 
   // Fills in the places of an epoch's entries and the slot that its predictions go to.
-  void begin_epoch(const Plan& epoch, Lane& lane);
+  void begin_epoch(const Plan& epoch, Trainer& trainer);
   // Keeps it in the client's memory.
   void remember(ClientContext& context) const;
 

@@ -42,13 +42,13 @@ struct Models {
 
 // An objective serves one participation. On a GPU its first steps are captured and later ones, also
 // those of other participations with the same signature, are replayed without calling loss(): it
-// may therefore depend on its signature, on the batch and on Lane::buffer()s alone, read nothing
+// may therefore depend on its signature, on the batch and on Trainer::buffer()s alone, read nothing
 // back to the host, and have shapes that follow from the batch.
 class Objective {
  public:
   virtual ~Objective() = default;
 
-  // A number to minimise, 0-dimensional float32. May write into the lane's buffers.
+  // A number to minimise, 0-dimensional float32. May write into the trainer's buffers.
   virtual at::Tensor loss(const Batch& batch, const Models& models) const = 0;
   // Everything a captured step depends on besides the batch and buffers.
   virtual std::string signature() const = 0;

@@ -22,7 +22,7 @@ struct LocalRule {
 
 enum class Optimizer { sgd, adam, adamw };
 
-// How the steps of Lane::run() are taken.
+// How the steps of a trainer are taken.
 struct Stepping {
   double lr = 0.01;
   double momentum = 0.0;  // of SGD

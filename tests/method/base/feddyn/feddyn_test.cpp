@@ -229,7 +229,7 @@ TEST(FedDyn, ClientSubtractsItsGradientFromThatOfEveryStep) {
   const State moved = client.answer(*method).get<State>("model");
   const LocalSet set{client.held.samples, client.held.given};
   const State expected =
-      client.lane
+      client.lane.trainer()
           .train(client.start, set, client.options, {.proximal = 0.3, .drift = -g}, {5, 3, 7})
           .state;
   EXPECT_EQ(hash(moved), hash(expected));
@@ -242,7 +242,8 @@ TEST(FedDyn, ClientSubtractsItsGradientFromThatOfEveryStep) {
   client.options.batch_size = 12;
   client.memory.own.tensors[kGradient] = g;
   const State with = client.answer(*method).get<State>("model");
-  const State without = client.lane.train(client.start, set, client.options, {}, {5, 3, 7}).state;
+  const State without =
+      client.lane.trainer().train(client.start, set, client.options, {}, {5, 3, 7}).state;
   EXPECT_TRUE(at::allclose(with.parameters() - without.parameters(), 0.1 * g, 1e-4, 1e-6));
 }
 

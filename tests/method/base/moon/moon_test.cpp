@@ -105,18 +105,19 @@ TEST(Moon, AddsTheMeanContrastToTheCrossEntropy) {
   const LocalSet set{client.held.samples, client.held.given};
   TrainOptions options{.epochs = 1, .batch_size = 12, .lr = 0.1};
   const Plan plan = make_plan(set, options, false, key);
-  client.lane.begin(starts, key);
-  const double loss =
-      client.lane.run(plan, moon::Objective(options, 2.0, 0.5), {.lr = 0.1})[0].item<double>();
-  EXPECT_EQ(hash(client.lane.model(1)), hash(starts[1])) << "frozen, statistics too";
-  EXPECT_EQ(hash(client.lane.model(2)), hash(starts[2]));
-  EXPECT_NE(hash(client.lane.model(0)), hash(starts[0]));
+  client.lane.trainer().begin(starts, key);
+  const double loss = client.lane.trainer()
+                          .run(plan, moon::Objective(options, 2.0, 0.5), {.lr = 0.1})[0]
+                          .item<double>();
+  EXPECT_EQ(hash(client.lane.trainer().model(1)), hash(starts[1])) << "frozen, statistics too";
+  EXPECT_EQ(hash(client.lane.trainer().model(2)), hash(starts[2]));
+  EXPECT_NE(hash(client.lane.trainer().model(0)), hash(starts[0]));
 
-  client.lane.begin(starts, key);
+  client.lane.trainer().begin(starts, key);
   std::vector<at::Tensor> features(3);
   at::Tensor logits;
   for (const std::size_t model : {2, 1, 0}) {
-    client.lane.each_batch(
+    client.lane.scorer().each_batch(
         client.feed, set.samples, 12, {}, /*training=*/model == 0,
         [&](const at::Tensor& seen, const at::Tensor& output) {
           features[model] = seen;

@@ -261,7 +261,8 @@ struct OneClient {
   State trained(double momentum, const at::Tensor& drift) {
     TrainOptions changed = options;
     changed.momentum = momentum;
-    return lane.train(start, {held.samples, held.given}, changed, {.drift = drift}, {5, 3, 7})
+    return lane.trainer()
+        .train(start, {held.samples, held.given}, changed, {.drift = drift}, {5, 3, 7})
         .state;
   }
 

@@ -105,7 +105,7 @@ TEST(ClcClient, TrainsOnWhatItKeeps) {
   const std::vector<std::int64_t> samples{0, 2};
   const std::vector<std::int64_t> labels{1, 0};
   const TrainOutcome expected =
-      client.lane->train(start, {samples, labels}, client.train, {}, {5, 3, 7});
+      client.lane->trainer().train(start, {samples, labels}, client.train, {}, {5, 3, 7});
   EXPECT_EQ(hash(reply.get<State>("model")), hash(expected.state));
   EXPECT_TRUE(client.memory.own.tensors.empty()) << "nothing is left of the exchange";
   EXPECT_FALSE(client.memory.trace.labels.has_value());
@@ -162,7 +162,7 @@ TEST(ClcClient, CorrectsAllLabels) {
 
   const Message reply =
       client.ask(Message("train").set("round", std::uint32_t{3}).set("model", start));
-  const TrainOutcome expected = client.lane->train(
+  const TrainOutcome expected = client.lane->trainer().train(
       start, {client.held.samples, *client.memory.trace.labels}, client.train, {}, {5, 3, 7});
   EXPECT_EQ(hash(reply.get<State>("model")), hash(expected.state));
   EXPECT_EQ(reply.get<std::uint32_t>("samples"), 3U);

@@ -107,22 +107,24 @@ TEST(FedLsrObjective, IsTheSumOfItsParts) {
   const State start = client.model();
   const TrainOptions train{.epochs = 1, .batch_size = 12, .lr = 0.0};
   const Plan plan = make_plan(client.set(), train, false, kKey, 2);
-  client.lane.begin({start}, kKey);
-  const fedlsr::Objective objective(client.options, 0.7, plan, kKey, client.lane);
-  const double loss = client.lane.run(plan, objective, {.lr = 0.0})[0].item<double>();
+  client.lane.trainer().begin({start}, kKey);
+  const fedlsr::Objective objective(client.options, 0.7, plan, kKey, client.feed,
+                                    client.lane.trainer());
+  const double loss = client.lane.trainer().run(plan, objective, {.lr = 0.0})[0].item<double>();
 
-  const at::Tensor knobs = client.lane.buffer("fedlsr.knobs", 12, {2, 1}, at::kFloat);
-  const at::Tensor lambda = client.lane.buffer("fedlsr.lambdas", 1, {}, at::kFloat).narrow(0, 0, 1);
+  const at::Tensor knobs = client.lane.trainer().buffer("fedlsr.knobs", 12, {2, 1}, at::kFloat);
+  const at::Tensor lambda =
+      client.lane.trainer().buffer("fedlsr.lambdas", 1, {}, at::kFloat).narrow(0, 0, 1);
   EXPECT_GT(lambda.item<float>(), 0.0F);
   EXPECT_LT(lambda.item<float>(), 1.0F);
   at::Tensor scratch;
   const at::Tensor images = client.feed.batch(plan.index, {}, scratch);
   const auto logits = [&](std::int64_t view) {
-    return client.lane.output(fedlsr::make_views(fedlsr::Views::rotation, images,
-                                                 knobs.narrow(0, 0, 12).select(1, view),
-                                                 client.feed.scale(), client.feed.shift()));
+    return client.lane.scorer().output(
+        fedlsr::make_views(fedlsr::Views::rotation, images, knobs.narrow(0, 0, 12).select(1, view),
+                           client.feed.scale(), client.feed.shift()));
   };
-  client.lane.load(start);
+  client.lane.scorer().load(start);
   const at::Tensor z = logits(0);
   const at::Tensor z2 = logits(1);
   const at::Tensor q = fedlsr::confident(z);

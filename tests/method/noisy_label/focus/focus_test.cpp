@@ -310,8 +310,8 @@ TEST(FocusClient, TrainsAsFedAvgAndReportsTheLossOfTheReceivedModel) {
   EXPECT_EQ(context.steps(), 6);
   EXPECT_TRUE(memory.empty());
 
-  lane.load(start);
-  const Score score = lane.score(feed, {held.samples, held.given}, 12);
+  lane.scorer().load(start);
+  const Score score = lane.scorer().score(feed, {held.samples, held.given}, 12);
   EXPECT_NEAR(reply.get<double>("local_loss"), score.mean_loss(), 1e-6);
   ClientContext again(7, held, memory, lane, options, 5);
   const Message plain = FedAvg().client_side()->handle(task, again);

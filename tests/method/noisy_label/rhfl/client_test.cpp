@@ -67,8 +67,8 @@ TEST(RHFLClient, PretrainingMakesAModelOfItsOwnAndTellsItsLoss) {
   const double loss = client.pretrain();
   EXPECT_EQ(client.steps, 6) << "two epochs of 8, 8 and 4 samples";
   EXPECT_NE(hash(client.model()), hash(initial_model(client)));
-  client.lane.load(client.model());
-  const at::Tensor logits = client.lane.logits(client.feed, client.held.samples, 20);
+  client.lane.scorer().load(client.model());
+  const at::Tensor logits = client.lane.scorer().logits(client.feed, client.held.samples, 20);
   const at::Tensor labels = at::tensor(client.held.given, at::kLong);
   EXPECT_NEAR(loss, symmetric_cross_entropies(logits, labels, 0.1, 1.0).mean().item<double>(),
               1e-5);
@@ -97,9 +97,9 @@ TEST(RHFLClient, SaysWhatItPredictsForAPublicBatch) {
     EXPECT_EQ(part.size(), batch < 2 ? 36U : 18U);
     all.insert(all.end(), part.begin(), part.end());
   }
-  client.lane.load(client.model());
+  client.lane.scorer().load(client.model());
   EXPECT_TRUE(at::allclose(at::tensor(all).view({30, 3}),
-                           client.lane.logits(client.open, samples, 12).softmax(1)));
+                           client.lane.scorer().logits(client.open, samples, 12).softmax(1)));
   EXPECT_EQ(hash(client.model()), before);
   EXPECT_EQ(client.steps, 0);
 }

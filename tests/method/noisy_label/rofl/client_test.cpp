@@ -43,11 +43,11 @@ struct OneClient {
   // Features and logits of all samples, outside of training.
   std::pair<at::Tensor, at::Tensor> look(const State& state) {
     std::pair<at::Tensor, at::Tensor> seen;
-    lane.load(state);
-    lane.each_batch(feed, held.samples, kSamples, {}, false,
-                    [&](const at::Tensor& features, const at::Tensor& logits) {
-                      seen = {features, logits};
-                    });
+    lane.scorer().load(state);
+    lane.scorer().each_batch(feed, held.samples, kSamples, {}, false,
+                             [&](const at::Tensor& features, const at::Tensor& logits) {
+                               seen = {features, logits};
+                             });
     return seen;
   }
   at::Tensor labels() const { return at::tensor(held.given, at::kLong); }
@@ -76,7 +76,8 @@ TEST(RoflClient, WithEveryTermOffTrainsAsFedAvgDoes) {
   client.options = kNeutral;
   const State received = client.model();
   const Message reply = client.ask(received, 3, {});
-  const State plain = client.lane.train(received, client.set(), client.train, {}, kKey).state;
+  const State plain =
+      client.lane.trainer().train(received, client.set(), client.train, {}, kKey).state;
   EXPECT_LT(distance(reply.get<State>("model"), plain), 1e-5 * distance(received, plain));
   EXPECT_EQ(reply.get<std::uint32_t>("samples"), 12U);
   EXPECT_EQ(client.steps, 6);
@@ -114,7 +115,8 @@ TEST(RoflClient, UsesGivenLabelsUntilThePseudoRound) {
   client.options = kNeutral;
   client.options.pseudo_round = 4;
   const State received = client.model();
-  const State plain = client.lane.train(received, client.set(), client.train, {}, kKey).state;
+  const State plain =
+      client.lane.trainer().train(received, client.set(), client.train, {}, kKey).state;
   const auto before = client.ask(received, 3, some_centroids()).get<State>("model");
   EXPECT_LT(distance(before, plain), 1e-5 * distance(received, plain));
   client.options.pseudo_round = 3;
@@ -158,9 +160,10 @@ TEST(RoflObjective, IsTheSumOfItsTerms) {
 
     const TrainOptions train{.epochs = 1, .batch_size = kSamples, .lr = 0.0};
     const Plan plan = make_plan(client.set(), train, false, kKey);
-    client.lane.begin({start}, kKey);
-    const Objective objective(options, 3, plan, pseudo, centroids, client.lane);
-    EXPECT_NEAR(client.lane.run(plan, objective, {.lr = 0.0})[0].item<double>(), expected, 1e-5)
+    client.lane.trainer().begin({start}, kKey);
+    const Objective objective(options, 3, plan, pseudo, centroids, client.lane.trainer());
+    EXPECT_NEAR(client.lane.trainer().run(plan, objective, {.lr = 0.0})[0].item<double>(), expected,
+                1e-5)
         << "literal " << literal;
   }
 }

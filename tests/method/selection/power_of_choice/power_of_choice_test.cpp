@@ -357,8 +357,8 @@ struct OneClient {
     return reply;
   }
   double loss(std::span<const std::int64_t> samples, std::span<const std::int64_t> labels) {
-    lane.load(start);
-    return lane.score(feed, {samples, labels}, 128).mean_loss();
+    lane.scorer().load(start);
+    return lane.scorer().score(feed, {samples, labels}, 128).mean_loss();
   }
 
   DataSet data = tiny_data();
@@ -397,7 +397,7 @@ TEST(PowerOfChoice, ClientEvaluatesOneBatchOfTheRound) {
 
 TEST(PowerOfChoice, ClientTrainsAsFedAvgAndTellsItsLossWhereAsked) {
   OneClient client;
-  const TrainOutcome plain = client.lane.train(
+  const TrainOutcome plain = client.lane.trainer().train(
       client.start, {client.held.samples, client.held.given}, client.options, {}, {5, 3, 7});
   const Message reply = client.answer(*power_of_choice(), "train");
   EXPECT_EQ(hash(reply.get<State>("model")), hash(plain.state));

@@ -49,11 +49,13 @@ struct OneClient {
   State trained(double mixup, const LocalRule& rule = {}) {
     TrainOptions mixed = train;
     mixed.mixup = mixup;
-    return lane.train(start, {held.samples, held.given}, mixed, rule, {kSeed, 2, kId}).state;
+    return lane.trainer()
+        .train(start, {held.samples, held.given}, mixed, rule, {kSeed, 2, kId})
+        .state;
   }
   at::Tensor logits(const State& model, const Jitter& jitter = {}) {
-    lane.load(model);
-    return lane.logits(feed, held.samples, 100, jitter);
+    lane.scorer().load(model);
+    return lane.scorer().logits(feed, held.samples, 100, jitter);
   }
   double lid_of(const at::Tensor& outputs, std::size_t k = 20) const {
     const at::Tensor rows = outputs.softmax(1).contiguous();
@@ -350,7 +352,8 @@ TEST(FedCorrClient, TrainsInStageThreeWithItsOwnLearningRate) {
     train.lr = lr;
     train.lr_decay = 1.0;
     return hash(
-        one.lane.train(one.start, {one.held.samples, one.held.given}, train, {}, {kSeed, 2, kId})
+        one.lane.trainer()
+            .train(one.start, {one.held.samples, one.held.given}, train, {}, {kSeed, 2, kId})
             .state);
   };
   EXPECT_EQ(usual({.usual_lr = 0.3}, 7), expected(0.3));

@@ -171,13 +171,13 @@ TEST(FedCorrFederation, ConfidentSamplesCarryThePredictionAfterFinetuning) {
   ASSERT_FALSE(corrected.empty());
   const Feed feed(simulation.data.train.images, simulation.data.normalisation, 0, at::kCPU);
   Lane lane(make_net<NormNet>(simulation.data), feed, false);
-  lane.load(simulation.global);
+  lane.scorer().load(simulation.global);
   const std::vector<Labels> labels = simulation.labels();
   std::int64_t confident = 0;
   for (const std::int64_t client : corrected) {
     const auto place = static_cast<std::size_t>(client);
     const auto [most, said] =
-        lane.logits(feed, simulation.held[place].samples, 100).softmax(1).max(1);
+        lane.scorer().logits(feed, simulation.held[place].samples, 100).softmax(1).max(1);
     for (std::int64_t i = 0; i < most.size(0); ++i) {
       if (most[i].item<float>() > 0.4F) {
         ++confident;

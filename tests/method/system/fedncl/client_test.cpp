@@ -43,7 +43,7 @@ struct Client {
   }
   TrainOutcome train_on(const State& model, std::int64_t label, std::int64_t round = 3) {
     const Labels labels(held.samples.size(), label);
-    return lane.train(model, {held.samples, labels}, options, {}, {5, round, 7});
+    return lane.trainer().train(model, {held.samples, labels}, options, {}, {5, round, 7});
   }
 
   DataSet data = tiny_data();
@@ -109,9 +109,10 @@ TEST(FedNclClient, CanBePulledTowardsTheReceivedModel) {
                                                          .set("correct", std::uint8_t{0}),
                                                      context);
   const LocalSet set{client.held.samples, client.held.given};
-  EXPECT_EQ(
-      hash(reply.get<State>("model")),
-      hash(client.lane.train(start, set, client.options, {.proximal = 0.5}, {5, 3, 7}).state));
+  EXPECT_EQ(hash(reply.get<State>("model")),
+            hash(client.lane.trainer()
+                     .train(start, set, client.options, {.proximal = 0.5}, {5, 3, 7})
+                     .state));
   EXPECT_NE(hash(reply.get<State>("model")), hash(client.train_on(start, 2).state));
 }
 
@@ -159,8 +160,8 @@ TEST(FedNclClient, EvalFinalMeasuresTheTrainedModel) {
   for (const bool correct : {false, true}) {
     const Message reply = client.handle(sure, correct, LossRule::eval_final);
     const Labels labels(12, correct ? 0 : 2);
-    client.lane.load(reply.get<State>("model"));
-    const Score score = client.lane.score(client.feed, {client.held.samples, labels}, 128);
+    client.lane.scorer().load(reply.get<State>("model"));
+    const Score score = client.lane.scorer().score(client.feed, {client.held.samples, labels}, 128);
     EXPECT_DOUBLE_EQ(reply.get<double>("loss"), score.loss_sum / 12.0);
     EXPECT_EQ(hash(reply.get<State>("model")),
               hash(client.handle(sure, correct).get<State>("model")))
@@ -199,10 +200,10 @@ TEST(FedNclClient, IsMadeFromTheParameters) {
                                                          .set("model", sure)
                                                          .set("correct", std::uint8_t{1}),
                                                      context);
+  EXPECT_EQ(context.steps(), 6);
   EXPECT_EQ(hash(reply.get<State>("model")), hash(client.train_on(sure, 2).state));
   EXPECT_EQ(reply.get<double>("loss"),
             client.handle(sure, false, LossRule::eval_final).get<double>("loss"));
-  EXPECT_EQ(context.steps(), 6);
 }
 
 }  // namespace winnow::fedncl::client_test

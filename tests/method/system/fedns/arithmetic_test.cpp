@@ -111,8 +111,8 @@ struct Bench {
   State start = T(shape_of(data)).weights().initial(1);
 
   std::vector<double> norms(const ScoreRule& rule) {
-    lane.load(start);
-    return gradient_norms(lane, held.samples, context.labels_tensor(), rule);
+    lane.scorer().load(start);
+    return gradient_norms(lane.scorer(), held.samples, context.labels_tensor(), rule);
   }
   Message task(const std::string& kind) const {
     return Message(kind).set("round", std::uint32_t{3}).set("model", start);
@@ -133,9 +133,9 @@ TEST(FedNSScore, KeepsTheLastShortBatch) {
   EXPECT_EQ(bench.norms({.batch = 100}).size(), 1U);
   const std::vector<double> all = bench.norms({.batch = 4});
   const std::vector<std::int64_t> tail{bench.held.samples.back()};
-  bench.lane.load(bench.start);
-  EXPECT_NEAR(gradient_norms(bench.lane, tail, {}, {}).front(), all.back(), 1e-6);
-  EXPECT_TRUE(gradient_norms(bench.lane, {}, {}, {}).empty());
+  bench.lane.scorer().load(bench.start);
+  EXPECT_NEAR(gradient_norms(bench.lane.scorer(), tail, {}, {}).front(), all.back(), 1e-6);
+  EXPECT_TRUE(gradient_norms(bench.lane.scorer(), {}, {}, {}).empty());
 }
 
 TEST(FedNSScore, ClosedFormEqualsTheGradient) {
@@ -192,8 +192,8 @@ TEST(FedNSClient, ScoresTheTrainedModel) {
   EXPECT_EQ(reply.get<std::uint32_t>("samples"), 21U);
   EXPECT_TRUE(bench.memory.empty());
   EXPECT_FALSE(reply.has("norms"));
-  bench.lane.load(reply.get<State>("model"));
-  const std::vector<double> norms = gradient_norms(bench.lane, bench.held.samples, {}, {});
+  bench.lane.scorer().load(reply.get<State>("model"));
+  const std::vector<double> norms = gradient_norms(bench.lane.scorer(), bench.held.samples, {}, {});
   EXPECT_EQ(reply.get<double>("score"), statistic_of(norms, Statistic::mean));
   EXPECT_EQ(bench.handle({.statistic = Statistic::var}).get<double>("score"),
             statistic_of(norms, Statistic::var));

@@ -113,14 +113,14 @@ TEST(FedRNClient, WarmUpTrainsLikeFedAvgAndReports) {
   EXPECT_EQ(client.steps, 8);
 
   const State local =
-      client.lane.train(start, client.set(), client.options, {}, {kSeed, 3, kId}).state;
+      client.lane.trainer().train(start, client.set(), client.options, {}, {kSeed, 3, kId}).state;
   EXPECT_EQ(hash(reply.get<State>("model")), hash(local));
   EXPECT_EQ(reply.get<std::uint32_t>("samples"), 20U);
-  client.lane.load(local);
+  client.lane.scorer().load(local);
   EXPECT_EQ(reply.get<double>("accuracy"),
-            client.lane.score(client.feed, client.set(), 50).accuracy());
+            client.lane.scorer().score(client.feed, client.set(), 50).accuracy());
   EXPECT_EQ(reply.get<std::vector<float>>("output"),
-            values_of(client.lane.output(noise_input(kSeed, {1, 16, 16}))));
+            values_of(client.lane.scorer().output(noise_input(kSeed, {1, 16, 16}))));
   EXPECT_EQ(hash({start.layout, client.memory.own.tensors.at("local")}), hash(local));
   EXPECT_FALSE(client.memory.trace.selected) << "everything is trained on again";
 }
@@ -131,9 +131,12 @@ void expect_procedure(const NetInfo& net, bool augment, const ClientOptions& opt
                            options.score_view == ScoreView::clean, options.finetune));
   Client client = tiny_client(net, augment);
   const State start = initial(client, net, 1);
-  const State own = client.lane.train(start, client.set(), client.options, {}, {1, 0, 1}).state;
+  const State own =
+      client.lane.trainer().train(start, client.set(), client.options, {}, {1, 0, 1}).state;
   const std::vector<State> neighbours{
-      client.lane.train(initial(client, net, 2), client.set(), client.options, {}, {2, 0, 2}).state,
+      client.lane.trainer()
+          .train(initial(client, net, 2), client.set(), client.options, {}, {2, 0, 2})
+          .state,
       initial(client, net, 3)};
   const std::vector<double> reliability{0.5, 0.9, 0.3};
   client.memory.own.tensors["local"] = own.flat;
@@ -142,9 +145,9 @@ void expect_procedure(const NetInfo& net, bool augment, const ClientOptions& opt
   ClientContext context = client.context();
   const bool jitter = options.score_view == ScoreView::augmented;
   const auto logits = [&](const State& model, const std::string& purpose) {
-    client.lane.load(model);
-    return client.lane.logits(client.feed, client.held.samples, options.score_batch,
-                              jitter ? context.draw_view(purpose, 3) : Jitter());
+    client.lane.scorer().load(model);
+    return client.lane.scorer().logits(client.feed, client.held.samples, options.score_batch,
+                                       jitter ? context.draw_view(purpose, 3) : Jitter());
   };
   const auto vote = [&](const State& model, const std::string& purpose) {
     const std::vector<float> loss =
@@ -157,10 +160,11 @@ void expect_procedure(const NetInfo& net, bool augment, const ClientOptions& opt
     TrainOptions tuning = client.options;
     tuning.epochs = options.finetune_epochs;
     const TrainKey key{stream_key(kSeed, "fedrn finetune", {}), 3, kId};
-    const State tuned =
-        options.finetune
-            ? client.lane.train(neighbours[j], aux.set(), tuning, {.head_only = true}, key).state
-            : neighbours[j];
+    const State tuned = options.finetune
+                            ? client.lane.trainer()
+                                  .train(neighbours[j], aux.set(), tuning, {.head_only = true}, key)
+                                  .state
+                            : neighbours[j];
     votes.push_back(vote(tuned, fmt::format("fedrn score {}", j + 1)));
   }
   const std::vector<bool> clean =
@@ -169,7 +173,7 @@ void expect_procedure(const NetInfo& net, bool augment, const ClientOptions& opt
   EXPECT_LT(client.selected(), 20);
   const Subset subset(client.set(), clean);
   const TrainOutcome trained =
-      client.lane.train(start, subset.set(), client.options, {}, {kSeed, 3, kId});
+      client.lane.trainer().train(start, subset.set(), client.options, {}, {kSeed, 3, kId});
   EXPECT_EQ(hash(reply.get<State>("model")), hash(trained.state));
   EXPECT_EQ(client.steps, trained.steps) << "finetuning is not counted";
   EXPECT_EQ(reply.get<std::uint32_t>("samples"), 20U);

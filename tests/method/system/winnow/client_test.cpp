@@ -64,7 +64,7 @@ struct OneClient {
                    .set("evidence", evidence));
   }
   State plain(const State& start, const LocalSet& set) {
-    return lane->train(start, set, train, {}, {5, 3, 7}).state;
+    return lane->trainer().train(start, set, train, {}, {5, 3, 7}).state;
   }
 
   DataSet data;

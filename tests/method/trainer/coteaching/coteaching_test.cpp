@@ -81,15 +81,17 @@ TEST(CoTeaching, AStepTakesAsManySamplesAsItsBatchAllows) {
   const State second = client.initial(2);
   const Plan plan = make_plan(client.set(), client.options, false, {1, 2, 3});
   const std::vector<std::int64_t> counts{4, 3, 1};
-  const Buffers buffers{fill(client.lane, "counts", at::tensor(counts)),
-                        fill(client.lane, "place", plan.place),
-                        fill(client.lane, "passed", at::zeros({12}, at::kByte))};
+  const Buffers buffers{fill(client.lane.trainer(), "counts", at::tensor(counts)),
+                        fill(client.lane.trainer(), "place", plan.place),
+                        fill(client.lane.trainer(), "passed", at::zeros({12}, at::kByte))};
   const Objective objective(buffers, {});
-  client.lane.begin({first, second}, {1, 2, 3});
-  const at::Tensor measured = client.lane.run(plan, objective, {.lr = 0.0, .models = {0, 1}});
+  client.lane.trainer().begin({first, second}, {1, 2, 3});
+  const at::Tensor measured =
+      client.lane.trainer().run(plan, objective, {.lr = 0.0, .models = {0, 1}});
   const std::span<const std::int64_t> index(plan.index.data_ptr<std::int64_t>(), 12);
-  const at::Tensor one = losses(client.lane.logits(client.feed, index, 12), plan.label);
-  const at::Tensor other = losses(client.lane.logits(client.feed, index, 12, {}, 1), plan.label);
+  const at::Tensor one = losses(client.lane.scorer().logits(client.feed, index, 12), plan.label);
+  const at::Tensor other =
+      losses(client.lane.scorer().logits(client.feed, index, 12, {}, 1), plan.label);
   for (std::size_t step = 0; step < 3; ++step) {
     const auto [start, size, opens] = plan.batches[step];
     const auto [a, b, passed] = exchanged_losses(one.narrow(0, start, size),

@@ -74,22 +74,23 @@ TEST(DivideMix, AStepMinimisesWhatTheSpecificationSays) {
       std::fill(split.begin() + 7, split.end(), 0.1);
     }
     const MixPlan made = make_mix_plan(client.set(), split, {.batch_size = 20}, 3);
-    const MixBuffers buffers{.clean = fill(client.lane, "clean", made.clean),
-                             .partner = fill(client.lane, "partner", made.partner),
-                             .lambda = fill(client.lane, "lambda", made.lambda),
-                             .weight = fill(client.lane, "weight", at::full({1}, 6.25F))};
-    client.lane.begin({client.initial(1), client.initial(2)}, {1, 2, 3});
+    const MixBuffers buffers{.clean = fill(client.lane.trainer(), "clean", made.clean),
+                             .partner = fill(client.lane.trainer(), "partner", made.partner),
+                             .lambda = fill(client.lane.trainer(), "lambda", made.lambda),
+                             .weight = fill(client.lane.trainer(), "weight", at::full({1}, 6.25F))};
+    client.lane.trainer().begin({client.initial(1), client.initial(2)}, {1, 2, 3});
     const double measured =
-        client.lane.run(made.plan, MixObjective(buffers, 1, unlabelled, 0.5), {.models = {1}})
+        client.lane.trainer()
+            .run(made.plan, MixObjective(buffers, 1, unlabelled, 0.5), {.models = {1}})
             .item<double>();
 
-    client.lane.begin({client.initial(1), client.initial(2)}, {1, 2, 3});
+    client.lane.trainer().begin({client.initial(1), client.initial(2)}, {1, 2, 3});
     const std::int64_t size = made.plan.entries();
     const std::int64_t labelled = unlabelled ? size / 2 : size;
     const auto predicted = [&](std::size_t network) {
       const std::span<const std::int64_t> index(made.plan.index.data_ptr<std::int64_t>(),
                                                 static_cast<std::size_t>(size));
-      return client.lane.logits(client.feed, index, 99, {}, network).softmax(1);
+      return client.lane.scorer().logits(client.feed, index, 99, {}, network).softmax(1);
     };
     at::Tensor targets = (predicted(0) + predicted(1)) / 2;
     targets.narrow(0, 0, labelled)
@@ -103,8 +104,8 @@ TEST(DivideMix, AStepMinimisesWhatTheSpecificationSays) {
     const auto mixed = [&](const at::Tensor& rows) {
       return share * rows + (1 - share) * rows.index_select(0, partner);
     };
-    client.lane.load(client.initial(2));
-    const at::Tensor outputs = client.lane.output(mixed(images));
+    client.lane.scorer().load(client.initial(2));
+    const at::Tensor outputs = client.lane.scorer().output(mixed(images));
     targets = mixed(targets);
     double expected = uniformity_penalty(outputs).item<double>();
     double cross_entropy = 0.0;
@@ -128,15 +129,15 @@ TEST(DivideMix, TheOtherNetworkHelpsAndStaysAsItIs) {
   std::vector<double> split(12, 0.8);
   split.back() = 0.1;
   const MixPlan made = make_mix_plan(client.set(), split, {.batch_size = 4, .augment = true}, 3);
-  const MixBuffers buffers{.clean = fill(client.lane, "clean", made.clean),
-                           .partner = fill(client.lane, "partner", made.partner),
-                           .lambda = fill(client.lane, "lambda", made.lambda),
-                           .weight = fill(client.lane, "weight", at::full({3}, 25.0F))};
+  const MixBuffers buffers{.clean = fill(client.lane.trainer(), "clean", made.clean),
+                           .partner = fill(client.lane.trainer(), "partner", made.partner),
+                           .lambda = fill(client.lane.trainer(), "lambda", made.lambda),
+                           .weight = fill(client.lane.trainer(), "weight", at::full({3}, 25.0F))};
   const auto trained = [&](const State& helper) {
-    client.lane.begin({client.initial(1), helper}, {1, 2, 3});
-    client.lane.run(made.plan, MixObjective(buffers, 0, true, 0.5), {.lr = 0.1});
-    EXPECT_EQ(hash(client.lane.model(1)), hash(helper));
-    return hash(client.lane.model(0));
+    client.lane.trainer().begin({client.initial(1), helper}, {1, 2, 3});
+    client.lane.trainer().run(made.plan, MixObjective(buffers, 0, true, 0.5), {.lr = 0.1});
+    EXPECT_EQ(hash(client.lane.trainer().model(1)), hash(helper));
+    return hash(client.lane.trainer().model(0));
   };
   EXPECT_NE(trained(client.initial(2)), trained(client.initial(3)));
 }
@@ -179,9 +180,9 @@ TEST(DivideMix, RemembersTheSplitThatTheFirstNetworkTrainsOn) {
   const State first = client.initial(1);
   const State second = client.initial(2);
   client.train(*make_with<DivideMix>({{"warmup", 0}}), 6, first, second);
-  client.lane.load(second);
+  client.lane.scorer().load(second);
   const at::Tensor losses =
-      at::cross_entropy_loss(client.lane.logits(client.feed, client.held.samples, 20),
+      at::cross_entropy_loss(client.lane.scorer().logits(client.feed, client.held.samples, 20),
                              at::tensor(client.held.given), {}, at::Reduction::None)
           .to(at::kDouble)
           .contiguous();
@@ -217,9 +218,9 @@ TEST(DivideMix, ScoresAugmentedImagesInSmallBatchesWhenTold) {
   ClientContext context(OneClient<>::kId, client.held, client.memory, client.lane, client.options,
                         OneClient<>::kSeed);
   const auto probabilities = [&](const Jitter& view, std::int64_t batch) {
-    client.lane.load(second);
+    client.lane.scorer().load(second);
     const std::vector<float> values =
-        values_of(losses(client.lane.logits(client.feed, client.held.samples, batch, view),
+        values_of(losses(client.lane.scorer().logits(client.feed, client.held.samples, batch, view),
                          at::tensor(client.held.given, at::kLong)));
     return clean_probability({values.begin(), values.end()});
   };

@@ -85,8 +85,9 @@ TEST(JointOptimisation, StoresThePredictionsOfEveryForwardPass) {
   OneClient client({.epochs = 2, .batch_size = 5, .lr = 0.0});
   const State start = client.initial(1);
   client.train(*make_with<JointOptimisation>(kAfterTwo), 0, start);
-  client.lane.load(start);
-  const at::Tensor expected = client.lane.logits(client.feed, client.held.samples, 12).softmax(1);
+  client.lane.scorer().load(start);
+  const at::Tensor expected =
+      client.lane.scorer().logits(client.feed, client.held.samples, 12).softmax(1);
   const at::Tensor ring = client.memory.own.tensors.at("joint.ring");
   EXPECT_TRUE(at::allclose(ring.select(1, 0), expected, 1e-5, 1e-6));
   EXPECT_TRUE(at::allclose(ring.select(1, 1), expected, 1e-5, 1e-6));

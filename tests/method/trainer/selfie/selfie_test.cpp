@@ -66,8 +66,8 @@ TEST(Selfie, RecordsPredictionsInARing) {
   OneClient client({.epochs = 2, .batch_size = 5, .lr = 0.0});
   const auto method = make_with<Selfie>({{"warmup", 9}, {"history", 3}});
   const auto predicted = [&](const State& model) {
-    client.lane.load(model);
-    return client.lane.logits(client.feed, client.held.samples, 12).argmax(1);
+    client.lane.scorer().load(model);
+    return client.lane.scorer().logits(client.feed, client.held.samples, 12).argmax(1);
   };
   const State first = client.initial(1);
   const State second = client.initial(4);
@@ -88,8 +88,8 @@ struct Step {
   Step() : client({.epochs = 1, .batch_size = 4, .lr = 0.0}, 4) {
     state = client.initial(1);
     plan = make_plan(client.set(), client.options, false, {1, 2, 3});
-    client.lane.load(state);
-    outputs = client.lane.logits(client.feed, client.held.samples, 4);
+    client.lane.scorer().load(state);
+    outputs = client.lane.scorer().logits(client.feed, client.held.samples, 4);
     predicted = outputs.argmax(1);
     given = at::tensor(client.held.given);
     history = predicted.unsqueeze(1).repeat({1, 3});
@@ -97,15 +97,17 @@ struct Step {
   }
   double run(std::int64_t clean, bool full) {
     Lane& lane = client.lane;
-    buffers = {.history = fill(lane, "history", history),
-               .refurbished = fill(lane, "refurbished", refurbished),
-               .used = fill(lane, "used", at::zeros({4}, at::kByte)),
-               .place = fill(lane, "place", plan.place),
-               .slot = fill(lane, "slot", at::full({1}, 2, at::kLong)),
-               .full = fill(lane, "full", at::full({1}, full ? 1 : 0, at::kByte)),
-               .clean = fill(lane, "clean", at::full({1}, clean, at::kLong))};
-    lane.begin({state}, {1, 2, 3});
-    return lane.run(plan, Objective(buffers, 0.05, {}, false), {.lr = 0.0}).item<double>();
+    buffers = {.history = fill(lane.trainer(), "history", history),
+               .refurbished = fill(lane.trainer(), "refurbished", refurbished),
+               .used = fill(lane.trainer(), "used", at::zeros({4}, at::kByte)),
+               .place = fill(lane.trainer(), "place", plan.place),
+               .slot = fill(lane.trainer(), "slot", at::full({1}, 2, at::kLong)),
+               .full = fill(lane.trainer(), "full", at::full({1}, full ? 1 : 0, at::kByte)),
+               .clean = fill(lane.trainer(), "clean", at::full({1}, clean, at::kLong))};
+    lane.trainer().begin({state}, {1, 2, 3});
+    return lane.trainer()
+        .run(plan, Objective(buffers, 0.05, {}, false), {.lr = 0.0})
+        .item<double>();
   }
   at::Tensor row(const at::Tensor& buffer) const { return buffer.narrow(0, 0, 4).to(at::kLong); }
   double mean_loss(const at::Tensor& labels, const std::vector<std::int64_t>& places) const {

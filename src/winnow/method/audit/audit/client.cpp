@@ -77,7 +77,7 @@ Message Client::handle(const Message& task, ClientContext& context) const {
 
 void Client::check_memory(ClientContext& context) const {
   const Archive& archive = context.archive();
-  const std::int64_t classes = context.lane().classes();
+  const std::int64_t classes = context.classes();
   archive.tensor(kProbabilities, at::kFloat, {context.size(), classes});
   archive.tensor(kDistances, at::kDouble, {context.size()});
   read_kept(archive, context.size(), classes);
@@ -88,21 +88,20 @@ void Client::check_memory(ClientContext& context) const {
 Message Client::train(const Message& task, ClientContext& context) const {
   TrainOptions& options = context.options();
   options.label_smoothing = options_.label_smoothing;
-  TrainOutcome outcome = context.lane().train(
+  TrainOutcome outcome = context.trainer().train(
       task.get<State>("model"), context.local_set(), options, {},
       {fold_seed(context.seed(), task.get<std::uint32_t>("fold")), round_of(task),
        static_cast<std::int64_t>(task.get<std::uint32_t>("place"))});
-  context.took(outcome.steps);
   return train_done(std::move(outcome.state), context);
 }
 
 Message Client::sums(const Message& task, ClientContext& context) const {
-  const std::int64_t classes = context.lane().classes();
-  context.lane().load(task.get<State>("model"));
+  const std::int64_t classes = context.classes();
+  context.scorer().load(task.get<State>("model"));
   const ClientContext::Seen seen = context.features();
   const Said said = said_of(seen.features, seen.logits);
   const std::vector<double> distances = neighbour_distances(said.features);
-  const OwnImages images(context, context.lane().feed());
+  const OwnImages images(context, context.feed());
   const std::vector<std::int64_t> given = labels_of(context);
   const OwnSamples own{
       .classes = classes,
@@ -127,9 +126,9 @@ Message Client::counts(const Message& task, ClientContext& context) const {
     refuse_order(task.kind());
   }
   const ToldClient told = read_told(task);
-  const OwnImages images(context, context.lane().feed());
+  const OwnImages images(context, context.feed());
   const std::vector<std::int64_t> given = labels_of(context);
-  const OwnSamples own{.classes = context.lane().classes(),
+  const OwnSamples own{.classes = context.classes(),
                        .given = given,
                        .p = values_of<float>(p),
                        .distance = values_of<double>(distances),
@@ -145,7 +144,7 @@ Message Client::counts(const Message& task, ClientContext& context) const {
 }
 
 Message Client::close(const Message& task, ClientContext& context) {
-  Kept kept = read_kept(context.archive(), context.size(), context.lane().classes());
+  Kept kept = read_kept(context.archive(), context.size(), context.classes());
   if (kept.found.empty()) {
     refuse_order(task.kind());
   }

@@ -48,7 +48,7 @@ TrainOutcome feddyn::train_dynamically(const State& received, const LocalSet& se
 }
 
 void feddyn::check_dynamic_memory(ClientContext& context) {
-  context.archive().tensor(kGradient, at::kFloat, {context.lane().layout()->parameters()});
+  context.archive().tensor(kGradient, at::kFloat, {context.layout()->parameters()});
 }
 
 at::Tensor feddyn::next_gradient(const at::Tensor& g, const at::Tensor& start,

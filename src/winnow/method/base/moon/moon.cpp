@@ -26,7 +26,7 @@ class MoonClient final : public ClientSide {
   }
 
   void check_memory(ClientContext& context) const override {
-    context.archive().tensor(kPrevious, at::kFloat, {context.lane().layout()->total()});
+    context.archive().tensor(kPrevious, at::kFloat, {context.layout()->total()});
   }
 
  private:
@@ -35,11 +35,11 @@ class MoonClient final : public ClientSide {
                          context.recall(kPrevious, received.flat).to(received.flat.device())};
     const TrainOptions& options = context.options();
     const TrainKey key = context.key(round);
-    Lane& lane = context.lane();
-    const Plan plan = make_plan(context.local_set(), options, lane.augment(), key);
-    lane.begin({received, received, previous}, key);
-    context.take_steps(plan, moon::Objective(options, mu_, tau_), stepping(options, round));
-    State trained = lane.model();
+    Trainer& trainer = context.trainer();
+    const Plan plan = make_plan(context.local_set(), options, context.augment(), key);
+    trainer.begin({received, received, previous}, key);
+    trainer.take_steps(plan, moon::Objective(options, mu_, tau_), stepping(options, round));
+    State trained = trainer.model();
     // A model that diverged would spoil every later participation. On the host, so that any number
     // of clients fits beside a GPU.
     if (all_finite(trained)) {

@@ -42,7 +42,7 @@ class ScaffoldClient : public ClientSide {
   }
 
   void check_memory(ClientContext& context) const override {
-    context.archive().tensor(kControl, at::kFloat, {context.lane().layout()->parameters()});
+    context.archive().tensor(kControl, at::kFloat, {context.layout()->parameters()});
   }
 };
 

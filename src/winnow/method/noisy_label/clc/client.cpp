@@ -90,7 +90,7 @@ std::vector<Verdict> Client::verdicts(const Message& task, const ClientContext& 
 Message Client::train_kept(const Message& task, ClientContext& context) const {
   std::vector<bool> mask = kept(verdicts(task, context));
   const Subset set(context.local_set(), mask);
-  const State start{context.lane().layout(), context.recall(kModel)};
+  const State start{context.layout(), context.recall(kModel)};
   TrainOutcome outcome = context.train(start, set.set(), round_of(task), {});
   context.trace().selected = std::move(mask);
   forget(context);

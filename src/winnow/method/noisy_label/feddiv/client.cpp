@@ -28,9 +28,7 @@ std::span<const double> doubles(const at::Tensor& tensor) {
 }
 
 at::Tensor logits_under(const State& model, ClientContext& context) {
-  Lane& lane = context.lane();
-  lane.load(model);
-  return lane.logits(lane.feed(), context.local_set().samples, context.options().eval_batch);
+  return context.logits(model, context.options().eval_batch);
 }
 
 // The losses of all local samples scaled to 0..1; none where they say nothing: all nearly equal, or
@@ -118,13 +116,13 @@ State Client::train_on(const Chosen& chosen, const State& start, std::int64_t ro
   if (subset.set().size() == 0) {
     return start.clone();
   }
-  Lane& lane = context.lane();
+  Trainer& trainer = context.trainer();
   const TrainKey key = context.key(round);
-  const Plan plan = make_plan(subset.set(), context.options(), lane.augment(), key);
-  lane.begin({start}, key);
-  context.take_steps(plan, Objective(context.options(), options_.eta),
+  const Plan plan = make_plan(subset.set(), context.options(), context.augment(), key);
+  trainer.begin({start}, key);
+  trainer.take_steps(plan, Objective(context.options(), options_.eta),
                      stepping(context.options(), round));
-  return context.finished_model();
+  return trainer.finished_model();
 }
 
 std::vector<double> Client::look_back(const Message& task, const State& trained,
@@ -154,7 +152,7 @@ std::vector<double> Client::look_back(const Message& task, const State& trained,
 
 void Client::check_memory(ClientContext& context) const {
   const Archive& archive = context.archive();
-  const std::int64_t classes = context.lane().classes();
+  const std::int64_t classes = context.classes();
   require_range(archive.tensor(kLocal, at::kLong, {context.size()}), kLocal, 0, classes - 1);
   const at::Tensor prior = archive.tensor(kPrior, at::kDouble, {classes});
   if (prior.defined() && prior.lt(0).any().item<bool>()) {

@@ -39,10 +39,8 @@ std::string Objective::signature() const {
 }
 
 at::Tensor Client::matrix(const State& model, ClientContext& context) const {
-  Lane& lane = context.lane();
   const LocalSet set = context.local_set();
-  lane.load(model);
-  const at::Tensor p = lane.logits(lane.feed(), set.samples, context.options().eval_batch)
+  const at::Tensor p = context.logits(model, context.options().eval_batch)
                            .to(at::kDouble)
                            .softmax(1)
                            .cpu()
@@ -62,19 +60,19 @@ Message Client::handle(const Message& task, ClientContext& context) const {
   State trained = start.clone();
   if (context.size() > 0) {
     context.options().mixup = 0.0;  // a mixture is of no one class
-    Lane& lane = context.lane();
+    Trainer& trainer = context.trainer();
     const TrainKey key = context.key(round);
-    const Plan plan = make_plan(context.local_set(), context.options(), lane.augment(), key);
+    const Plan plan = make_plan(context.local_set(), context.options(), context.augment(), key);
     Buffers buffers;
     if (task.get<std::uint8_t>("corrected") != 0) {
       const at::Tensor made = matrix(start, context);
-      buffers.matrix = fill(lane, "fedefc.matrix", made).narrow(0, 0, made.size(0));
+      buffers.matrix = fill(trainer, "fedefc.matrix", made).narrow(0, 0, made.size(0));
     }
-    buffers.correct = lane.buffer("fedefc.correct", plan.entries(), {}, at::kByte);
-    lane.begin({start}, key);
-    context.take_steps(plan, Objective(buffers, context.options()),
+    buffers.correct = trainer.buffer("fedefc.correct", plan.entries(), {}, at::kByte);
+    trainer.begin({start}, key);
+    trainer.take_steps(plan, Objective(buffers, context.options()),
                        stepping(context.options(), round));
-    trained = context.finished_model();
+    trained = trainer.finished_model();
     accuracy =
         plan.entries() == 0
             ? 0.0

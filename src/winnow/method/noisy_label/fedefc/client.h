@@ -15,7 +15,7 @@ namespace winnow::fedefc {
 at::Tensor forward_loss(const at::Tensor& logits, const at::Tensor& labels,
                         const at::Tensor& matrix);
 
-// What a step reads and writes, buffers of the lane.
+// What a step reads and writes, buffers of the trainer.
 struct Buffers {
   at::Tensor matrix;   // float [classes, classes]; undefined: cross-entropy
   at::Tensor correct;  // uint8 [entries]: whether the label was predicted

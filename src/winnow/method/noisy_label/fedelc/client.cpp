@@ -75,30 +75,29 @@ at::Tensor Client::kept_counts(const Plan& plan) const {
 State Client::train_noisy(const Message& task, ClientContext& context) const {
   const std::int64_t round = round_of(task);
   const TrainOptions& options = context.options();
-  Lane& lane = context.lane();
+  Trainer& trainer = context.trainer();
   const TrainKey key = context.key(round);
-  const Plan plan = make_plan(context.local_set(), options, lane.augment(), key);
+  const Plan plan = make_plan(context.local_set(), options, context.augment(), key);
   const std::int64_t samples = context.size();
   Buffers buffers;
-  buffers.labels = fill(
-      lane, kLabels,
-      context.recall(kLabels, one_hot_rows(context.labels_tensor(), lane.classes()) * options_.k));
-  lane.begin({task.get<State>("model")}, key);
+  buffers.labels =
+      fill(trainer, kLabels,
+           context.recall(kLabels,
+                          one_hot_rows(context.labels_tensor(), context.classes()) * options_.k));
+  trainer.begin({task.get<State>("model")}, key);
   for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     const Plan part = plan.epoch(epoch, options.epochs);
-    buffers.place = fill(lane, "fedelc.place", part.place);
-    buffers.counts = fill(lane, "fedelc.counts", kept_counts(part));
-    buffers.gradient = fill(lane, "fedelc.gradient", at::zeros({samples, lane.classes()}));
-    context.take_steps(part, Objective(buffers, options_), stepping(options, round));
+    buffers.place = fill(trainer, "fedelc.place", part.place);
+    buffers.counts = fill(trainer, "fedelc.counts", kept_counts(part));
+    buffers.gradient = fill(trainer, "fedelc.gradient", at::zeros({samples, context.classes()}));
+    trainer.take_steps(part, Objective(buffers, options_), stepping(options, round));
     buffers.labels.narrow(0, 0, samples)
         .sub_(buffers.gradient.narrow(0, 0, samples), options_.lambda);
   }
-  State trained = context.finished_model();
+  State trained = trainer.finished_model();
   if (all_finite(trained)) {
     const at::Tensor prediction =
-        lane.logits(lane.feed(), context.local_set().samples, options.eval_batch)
-            .to(at::kFloat)
-            .softmax(1);
+        context.logits(trained, options.eval_batch).to(at::kFloat).softmax(1);
     remember(merged(buffers.labels.narrow(0, 0, samples), prediction, options_.k), context);
   }
   return trained;
@@ -116,7 +115,7 @@ void Client::remember(const at::Tensor& labels, ClientContext& context) const {
 }
 
 void Client::check_memory(ClientContext& context) const {
-  context.archive().tensor(kLabels, at::kFloat, {context.size(), context.lane().classes()});
+  context.archive().tensor(kLabels, at::kFloat, {context.size(), context.classes()});
 }
 
 }  // namespace winnow::fedelc

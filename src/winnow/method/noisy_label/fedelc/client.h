@@ -35,7 +35,7 @@ Estimate estimate(const at::Tensor& logits, const at::Tensor& label_logits, cons
 // K (softmax(label_logits) + prediction) / 2.
 at::Tensor merged(const at::Tensor& label_logits, const at::Tensor& prediction, double k);
 
-// What a step reads and writes, buffers of the lane.
+// What a step reads and writes, buffers of the trainer.
 struct Buffers {
   at::Tensor labels;    // float [samples, classes]: label logits, by place
   at::Tensor gradient;  // float [samples, classes]: by place

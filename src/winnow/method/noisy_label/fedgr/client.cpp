@@ -73,19 +73,17 @@ std::string Objective::signature() const {
 }
 
 Client::View Client::look(const State& model, std::int64_t round, ClientContext& context) const {
-  Lane& lane = context.lane();
-  const LocalSet set = context.local_set();
   View view;
-  lane.load(model);
-  view.logits = lane.logits(lane.feed(), set.samples, context.options().eval_batch);
+  view.logits = context.logits(model, context.options().eval_batch);
   std::vector<at::Tensor> features;
   std::vector<at::Tensor> weak;
-  lane.each_batch(lane.feed(), set.samples, context.options().eval_batch,
-                  context.draw_view("fedgr weak", round), /*training=*/false,
-                  [&](const at::Tensor& seen, const at::Tensor& said) {
-                    features.push_back(seen.to(at::kFloat));
-                    weak.push_back(said.to(at::kFloat));
-                  });
+  context.scorer().each_batch(context.feed(), context.local_set().samples,
+                              context.options().eval_batch, context.draw_view("fedgr weak", round),
+                              /*training=*/false,
+                              [&](const at::Tensor& seen, const at::Tensor& said) {
+                                features.push_back(seen.to(at::kFloat));
+                                weak.push_back(said.to(at::kFloat));
+                              });
   view.features = at::cat(features);
   view.weak = at::cat(weak);
   view.losses = doubles_of(losses(view.logits, context.labels_tensor()));
@@ -127,11 +125,7 @@ void Client::remember_losses(const View& view, ClientContext& context) const {
 
 at::Tensor Client::slow_logits(const State& slow, std::int64_t round,
                                ClientContext& context) const {
-  Lane& lane = context.lane();
-  lane.load(slow);
-  return lane
-      .logits(lane.feed(), context.local_set().samples, context.options().eval_batch,
-              context.draw_view("fedgr weak", round))
+  return context.logits(slow, context.options().eval_batch, context.draw_view("fedgr weak", round))
       .to(at::kFloat);
 }
 
@@ -147,7 +141,7 @@ State Client::train_refined(const Message& task, const View& view, std::vector<d
   const auto count = static_cast<std::size_t>(set.size());
   const Refined refined = refine(clean, set.labels, {confidence.data_ptr<float>(), count},
                                  {predicted.data_ptr<std::int64_t>(), count}, options_);
-  Lane& lane = context.lane();
+  Trainer& trainer = context.trainer();
   auto& tensors = context.archive().tensors;
   State slow = start.clone();
   if (const auto known = tensors.find(kSlow);
@@ -157,18 +151,18 @@ State Client::train_refined(const Message& task, const View& view, std::vector<d
   }
   const bool refined_only = refined.noisy >= options_.upper_noise;
   const TrainKey key = context.key(round);
-  const Plan plan = make_plan(set, context.options(), lane.augment(), key);
+  const Plan plan = make_plan(set, context.options(), context.augment(), key);
   const at::Tensor slow_says = slow_logits(slow, round, context);
-  lane.begin({start}, key);
+  trainer.begin({start}, key);
   const Buffers buffers{
-      .clean = fill(lane, "fedgr.weight",
+      .clean = fill(trainer, "fedgr.weight",
                     refined_only ? at::zeros({set.size()}) : tensor_of(clean).to(at::kFloat)),
-      .refined = fill(lane, "fedgr.refined", at::tensor(refined.labels, at::kLong)),
-      .slow = fill(lane, "fedgr.slow_logits", slow_says),
-      .features = fill(lane, "fedgr.features", view.features),
-      .place = fill(lane, "fedgr.place", plan.place)};
-  context.take_steps(plan, Objective(buffers, options_), stepping(context.options(), round));
-  State trained = context.finished_model();
+      .refined = fill(trainer, "fedgr.refined", at::tensor(refined.labels, at::kLong)),
+      .slow = fill(trainer, "fedgr.slow_logits", slow_says),
+      .features = fill(trainer, "fedgr.features", view.features),
+      .place = fill(trainer, "fedgr.place", plan.place)};
+  trainer.take_steps(plan, Objective(buffers, options_), stepping(context.options(), round));
+  State trained = trainer.finished_model();
   if (all_finite(trained)) {
     slow.flat.mul_(options_.ema_decay).add_(trained.flat, 1.0 - options_.ema_decay);
     tensors[kSlow] = slow.flat.cpu();
@@ -215,7 +209,7 @@ void Client::check_memory(ClientContext& context) const {
   const Archive& archive = context.archive();
   const at::Tensor mean = archive.tensor(kLosses, at::kDouble, {context.size()});
   const at::Tensor clean = archive.tensor(kCleanness, at::kDouble, {context.size()});
-  archive.tensor(kSlow, at::kFloat, {context.lane().layout()->total()});
+  archive.tensor(kSlow, at::kFloat, {context.layout()->total()});
   const auto outside = [](const at::Tensor& values, double high) {
     return values.defined() && values.lt(0).logical_or(values.gt(high)).any().item<bool>();
   };

@@ -20,7 +20,7 @@ at::Tensor refined_loss(const at::Tensor& logits, const at::Tensor& given,
 // KL(softmax(target / T) || softmax(value / T)), the batch mean.
 at::Tensor divergence(const at::Tensor& target, const at::Tensor& value, double temperature);
 
-// What a step reads, buffers of the lane, all by place but the last.
+// What a step reads, buffers of the trainer, all by place but the last.
 struct Buffers {
   at::Tensor clean;     // float [samples]: weight of the given label
   at::Tensor refined;   // int64 [samples]: or -1

@@ -82,14 +82,14 @@ Views views_for(const Options& options, std::int64_t channels) {
 }
 
 Objective::Objective(const Options& options, double gamma, const Plan& plan, const TrainKey& key,
-                     Lane& lane)
+                     const Feed& feed, Trainer& trainer)
     : options_(options),
-      views_(views_for(options, lane.feed().channels())),
-      scale_(lane.feed().scale()),
-      shift_(lane.feed().shift()),
-      knobs_(fill(lane, "fedlsr.knobs", knobs_of(views_, plan, key))),
-      lambdas_(fill(lane, "fedlsr.lambdas", lambdas_of(plan, key))),
-      gamma_(fill(lane, "fedlsr.gamma", at::tensor({static_cast<float>(gamma)}))) {}
+      views_(views_for(options, feed.channels())),
+      scale_(feed.scale()),
+      shift_(feed.shift()),
+      knobs_(fill(trainer, "fedlsr.knobs", knobs_of(views_, plan, key))),
+      lambdas_(fill(trainer, "fedlsr.lambdas", lambdas_of(plan, key))),
+      gamma_(fill(trainer, "fedlsr.gamma", at::tensor({static_cast<float>(gamma)}))) {}
 
 at::Tensor Objective::loss(const Batch& batch, const Models& models) const {
   const std::int64_t size = batch.labels.size(0);
@@ -118,13 +118,14 @@ Message Client::handle(const Message& task, ClientContext& context) const {
   const std::int64_t round = round_of(task);
   TrainOptions& options = context.options();
   options.mixup = 0.0;
-  Lane& lane = context.lane();
+  Trainer& trainer = context.trainer();
   const TrainKey key = context.key(round);
-  const Plan plan = make_plan(context.local_set(), options, lane.augment(), key, /*views=*/2);
-  lane.begin({task.get<State>("model")}, key);
-  context.take_steps(plan, Objective(options_, task.get<double>("gamma"), plan, key, lane),
-                     stepping(options, round));
-  return train_done(context.finished_model(), context);
+  const Plan plan = make_plan(context.local_set(), options, context.augment(), key, /*views=*/2);
+  trainer.begin({task.get<State>("model")}, key);
+  trainer.take_steps(
+      plan, Objective(options_, task.get<double>("gamma"), plan, key, context.feed(), trainer),
+      stepping(options, round));
+  return train_done(trainer.finished_model(), context);
 }
 
 }  // namespace winnow::fedlsr

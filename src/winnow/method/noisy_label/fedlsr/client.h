@@ -35,9 +35,9 @@ Views views_for(const Options& options, std::int64_t channels);
 // times their entropy. For plans of two views; each goes through the network on its own.
 class Objective final : public winnow::Objective {
  public:
-  // Draws the views and the mixing weights of the plan into the lane's buffers.
+  // Draws the views and the mixing weights of the plan into the trainer's buffers.
   Objective(const Options& options, double gamma, const Plan& plan, const TrainKey& key,
-            Lane& lane);
+            const Feed& feed, Trainer& trainer);
 
   at::Tensor loss(const Batch& batch, const Models& models) const override;
   std::string signature() const override;

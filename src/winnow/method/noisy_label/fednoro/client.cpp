@@ -15,14 +15,12 @@ namespace {
 
 Message tell_losses(const Message& task, ClientContext& context) {
   const LocalSet set = context.local_set();
-  Lane& lane = context.lane();
-  lane.load(task.get<State>("model"));
-  const at::Tensor outputs = lane.logits(lane.feed(), set.samples, context.options().eval_batch);
+  const at::Tensor outputs = context.logits(task.get<State>("model"), context.options().eval_batch);
   const at::Tensor values =
       losses(outputs, context.labels_tensor()).to(at::kDouble).cpu().contiguous();
   const ClassLosses own =
       class_losses({values.data_ptr<double>(), static_cast<std::size_t>(values.numel())},
-                   set.labels, static_cast<std::size_t>(lane.classes()));
+                   set.labels, static_cast<std::size_t>(context.classes()));
   return Message("class_losses_done").set("mean", own.mean).set("count", own.count);
 }
 
@@ -64,23 +62,19 @@ State DistillingClient::train_noisy(const Message& task, ClientContext& context)
   const std::int64_t round = round_of(task);
   const auto& start = task.get<State>("model");
   const TrainOptions& options = context.options();
-  Lane& lane = context.lane();
+  Trainer& trainer = context.trainer();
   const TrainKey key = context.key(round);
-  const Plan plan = make_plan(context.local_set(), options, lane.augment(), key);
-  lane.load(start);
+  const Plan plan = make_plan(context.local_set(), options, context.augment(), key);
   const at::Tensor teacher =
-      lane.logits(lane.feed(), context.local_set().samples, options.eval_batch)
-          .to(at::kFloat)
-          .div(temperature_)
-          .softmax(1);
-  lane.begin({start}, key);
+      context.logits(start, options.eval_batch).to(at::kFloat).div(temperature_).softmax(1);
+  trainer.begin({start}, key);
   const Buffers buffers{.prior = prior_buffer(context),
-                        .teacher = fill(lane, "fednoro.teacher", teacher),
-                        .place = fill(lane, "fednoro.place", plan.place),
-                        .weight = fill(lane, "fednoro.weight",
+                        .teacher = fill(trainer, "fednoro.teacher", teacher),
+                        .place = fill(trainer, "fednoro.place", plan.place),
+                        .weight = fill(trainer, "fednoro.weight",
                                        at::full({1}, task.get<double>("weight"), at::kFloat))};
-  context.take_steps(plan, Objective(buffers), stepping(options, round));
-  return context.finished_model();
+  trainer.take_steps(plan, Objective(buffers), stepping(options, round));
+  return trainer.finished_model();
 }
 
 }  // namespace winnow::fednoro

@@ -18,7 +18,7 @@ at::Tensor distilled_loss(const at::Tensor& logits, const at::Tensor& labels,
                           const at::Tensor& teacher, const at::Tensor& prior,
                           const at::Tensor& weight);
 
-// What a step reads, buffers of the lane.
+// What a step reads, buffers of the trainer.
 struct Buffers {
   at::Tensor prior;    // float [classes]
   at::Tensor teacher;  // float [samples, classes]: what the received model says, by place

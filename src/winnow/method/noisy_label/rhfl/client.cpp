@@ -53,7 +53,7 @@ State own_model(ClientContext& context) {
     throw Error(ErrorKind::peer,
                 fmt::format("client {} was asked for its model before it has one", context.id()));
   }
-  return {context.lane().layout(), context.own_model().to(context.lane().feed().device())};
+  return {context.layout(), context.own_model().to(context.feed().device())};
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ std::int64_t local_epochs(std::int64_t public_images, std::int64_t samples) {
 Message Client::handle(const Message& task, ClientContext& context) const {
   if (task.kind() == "pretrain") {
     const auto id = static_cast<std::uint64_t>(context.id());
-    const State fresh = context.lane().initial(stream_key(context.seed(), "rhfl model", {id}));
+    const State fresh = context.initial(stream_key(context.seed(), "rhfl model", {id}));
     return train(fresh, options_.pretrain_epochs, 0, 0, context);
   }
   if (task.kind() == "probabilities") {
@@ -91,20 +91,20 @@ void Client::check_memory(ClientContext& context) const {
 
 Message Client::train(const State& start, std::int64_t epochs, std::int64_t round,
                       std::int64_t key_round, ClientContext& context) const {
-  Lane& lane = context.lane();
+  Trainer& trainer = context.trainer();
   TrainOptions options = context.options();
   options.epochs = epochs;
   options.batch_size = options_.batch_size;
   options.mixup = 0.0;
   const TrainKey key{context.seed(), key_round, context.id()};
-  const Plan plan = make_plan(context.local_set(), options, lane.augment(), key);
+  const Plan plan = make_plan(context.local_set(), options, context.augment(), key);
   const Stepping how = options_.optimiser == Optimizer::sgd ? stepping(options, round) : adam();
-  lane.begin({start}, key);
-  context.take_steps(plan, RhflLoss(options_.alpha, options_.beta), how);
-  const State model = lane.model();
+  trainer.begin({start}, key);
+  trainer.take_steps(plan, RhflLoss(options_.alpha, options_.beta), how);
+  const State model = trainer.model();
   Archive& archive = context.archive();
   context.own_model() = model.flat;
-  context.took(archive.values.value(kPublicSteps, std::int64_t{0}));
+  trainer.count_earlier(archive.values.value(kPublicSteps, std::int64_t{0}));
   archive.values.erase(kPublicSteps);
   return Message("trained").set("loss", own_loss(model, context));
 }
@@ -136,11 +136,11 @@ Plan Client::public_plan(std::int64_t batch, const ClientContext& context) const
 
 Message Client::predict(std::int64_t batch, ClientContext& context) const {
   const Plan plan = public_plan(batch, context);
-  Lane& lane = context.lane();
-  lane.load(own_model(context));
+  Scorer& scorer = context.scorer();
+  scorer.load(own_model(context));
   const std::span<const std::int64_t> samples(plan.index.data_ptr<std::int64_t>(),
                                               static_cast<std::size_t>(plan.entries()));
-  const at::Tensor p = lane.logits(context.public_feed(), samples, options_.public_batch)
+  const at::Tensor p = scorer.logits(context.public_feed(), samples, options_.public_batch)
                            .softmax(1)
                            .cpu()
                            .contiguous();
@@ -159,17 +159,17 @@ Message Client::learn(const Message& task, ClientContext& context) const {
     throw Error(ErrorKind::peer, fmt::format("message 'learn' holds {} values for {} images", count,
                                              plan.entries()));
   }
-  Lane& lane = context.lane();
+  Trainer& trainer = context.trainer();
   const std::int64_t classes = count / plan.entries();
-  at::Tensor target = lane.buffer("rhfl target", plan.entries(), {classes}, at::kFloat);
+  at::Tensor target = trainer.buffer("rhfl target", plan.entries(), {classes}, at::kFloat);
   target.narrow(0, 0, plan.entries()).copy_(at::tensor(values).view({-1, classes}));
   // Dropout differs from batch to batch; the optimiser is fresh in each (spec: baselines 17 b).
   const std::uint64_t seed =
       stream_key(context.seed(), "rhfl learn", {static_cast<std::uint64_t>(batch)});
-  lane.begin({own_model(context)}, {seed, round, context.id()});
-  lane.run(plan, Distillation(target), adam(), &context.public_feed());
+  trainer.begin({own_model(context)}, {seed, round, context.id()});
+  trainer.run(plan, Distillation(target), adam(), &context.public_feed());
   Archive& archive = context.archive();
-  context.own_model() = lane.model().flat;
+  context.own_model() = trainer.model().flat;
   archive.values[kPublicSteps] = archive.values.value(kPublicSteps, std::int64_t{0}) + 1;
   return Message("learn_done");
 }

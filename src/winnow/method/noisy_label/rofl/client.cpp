@@ -50,19 +50,19 @@ Message Client::handle(const Message& task, ClientContext& context) const {
   const State& received = task.get<State>("model");
   TrainOptions& options = context.options();
   options.mixup = 0.0;
-  Lane& lane = context.lane();
+  Trainer& trainer = context.trainer();
   const TrainKey key = context.key(round);
-  lane.begin({received}, key);
+  trainer.begin({received}, key);
   const ClientContext::Seen seen = context.features();
-  const Plan plan = make_plan(context.local_set(), options, lane.augment(), key);
+  const Plan plan = make_plan(context.local_set(), options, context.augment(), key);
   const Objective objective(
       options_, round, plan, seen.logits.argmax(1),
-      first_centroids(task.get<std::vector<float>>("centroids"), seen, context), lane);
-  context.take_steps(plan, objective, stepping(options, round));
+      first_centroids(task.get<std::vector<float>>("centroids"), seen, context), trainer);
+  trainer.take_steps(plan, objective, stepping(options, round));
   context.trace().selected = kept_in_last_epoch(objective, plan, context.size());
   const at::Tensor centroids = objective.centroids().cpu().contiguous();
   const auto* values = centroids.data_ptr<float>();
-  return train_done(context.finished_model(), context)
+  return train_done(trainer.finished_model(), context)
       .set("centroids", std::vector<float>(values, values + centroids.numel()));
 }
 

@@ -23,17 +23,17 @@ at::Tensor kept_counts(const Plan& plan, double rate) {
 }  // namespace
 
 Objective::Objective(const Options& options, std::int64_t round, const Plan& plan,
-                     const at::Tensor& pseudo_labels, const at::Tensor& centroids, Lane& lane)
+                     const at::Tensor& pseudo_labels, const at::Tensor& centroids, Trainer& trainer)
     : lambda_e_(options.lambda_e),
       literal_(options.literal),
-      centroids_(fill(lane, "rofl.centroids", centroids).narrow(0, 0, centroids.size(0))),
-      pseudo_labels_(fill(lane, "rofl.pseudo_labels",
+      centroids_(fill(trainer, "rofl.centroids", centroids).narrow(0, 0, centroids.size(0))),
+      pseudo_labels_(fill(trainer, "rofl.pseudo_labels",
                           pseudo_labels.index_select(0, plan.place.to(pseudo_labels.device())))),
-      counts_(fill(lane, "rofl.counts", kept_counts(plan, forget_rate_in(options, round)))),
-      round_(fill(lane, "rofl.round",
+      counts_(fill(trainer, "rofl.counts", kept_counts(plan, forget_rate_in(options, round)))),
+      round_(fill(trainer, "rofl.round",
                   at::tensor({static_cast<float>(centroid_weight_in(options, round)),
                               round < options.pseudo_round ? 1.0F : 0.0F}))),
-      kept_(lane.buffer("rofl.kept", plan.entries(), {}, at::kByte)) {}
+      kept_(trainer.buffer("rofl.kept", plan.entries(), {}, at::kByte)) {}
 
 at::Tensor Objective::centroid_term(const at::Tensor& features, const at::Tensor& labels,
                                     const at::Tensor& counted) const {

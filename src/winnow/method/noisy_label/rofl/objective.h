@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "winnow/method/noisy_label/rofl/arithmetic.h"
-#include "winnow/train/lane.h"
 #include "winnow/train/objective.h"
 #include "winnow/train/plan.h"
+#include "winnow/train/trainer.h"
 
 namespace winnow::rofl {
 
@@ -18,12 +18,12 @@ namespace winnow::rofl {
 //   mean CE(target) + lambda_cen(t) * mean over those near their label's centroid of
 //   |feature - centroid|^2 + lambda_e * mean entropy.
 // The target is the given label; from pseudo_round on the pseudo-label for samples that are nearest
-// to another class's centroid. Keeps its centroids, and who was kept, in the lane's buffers.
+// to another class's centroid. Keeps its centroids, and who was kept, in the trainer's buffers.
 class Objective final : public winnow::Objective {
  public:
   // `pseudo_labels` of the local samples, int64; `centroids` float [classes, width].
   Objective(const Options& options, std::int64_t round, const Plan& plan,
-            const at::Tensor& pseudo_labels, const at::Tensor& centroids, Lane& lane);
+            const at::Tensor& pseudo_labels, const at::Tensor& centroids, Trainer& trainer);
 
   at::Tensor loss(const Batch& batch, const Models& models) const override;
   std::string signature() const override;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "winnow/base/params.h"
-#include "winnow/train/lane.h"
+#include "winnow/train/trainer.h"
 
 namespace winnow::fedcorr {
 

@@ -55,7 +55,7 @@ at::Tensor gradient_norm(const at::Tensor& gradient, std::int64_t norm) {
   return norm == 1 ? size.sum() : size.square().sum().sqrt();
 }
 
-std::vector<double> gradient_norms(Lane& lane, std::span<const std::int64_t> samples,
+std::vector<double> gradient_norms(Scorer& scorer, std::span<const std::int64_t> samples,
                                    const at::Tensor& labels, const ScoreRule& rule) {
   const auto count = static_cast<std::int64_t>(samples.size());
   const auto batch_labels = [&](std::int64_t start) {
@@ -66,15 +66,15 @@ std::vector<double> gradient_norms(Lane& lane, std::span<const std::int64_t> sam
   std::vector<at::Tensor> norms;
   if (rule.layer.empty()) {
     std::int64_t start = 0;
-    lane.each_batch(
-        lane.feed(), samples, rule.batch, {}, rule.uses_batch_statistics(),
+    scorer.each_batch(
+        scorer.feed(), samples, rule.batch, {}, rule.uses_batch_statistics(),
         [&](const at::Tensor& features, const at::Tensor& logits) {
           norms.push_back(gradient_norm(
               head_gradient(features, logits, batch_labels(start), rule.temperature), rule.norm));
           start += features.size(0);
         });
   } else {
-    lane.each_gradient(
+    scorer.each_gradient(
         samples, rule.batch, rule.uses_batch_statistics(), rule.layer,
         [&](const at::Tensor& logits, std::int64_t start) {
           return score_loss(logits, batch_labels(start), rule.temperature);

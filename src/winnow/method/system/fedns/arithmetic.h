@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "winnow/train/lane.h"
+#include "winnow/train/scorer.h"
 
 namespace winnow::fedns {
 
@@ -48,11 +48,11 @@ at::Tensor score_loss(const at::Tensor& logits, const at::Tensor& labels, double
 // The 1-norm or the 2-norm of all entries: a float64 scalar on the gradient's device.
 at::Tensor gradient_norm(const at::Tensor& gradient, std::int64_t norm);
 
-// One norm per batch of the model loaded in the lane, over `samples` as they are and in their
+// One norm per batch of the model loaded in the scorer, over `samples` as they are and in their
 // order, the last short batch included. `labels` are on the lane's device; they matter for
 // ScoreTarget::label only. Batch statistics move the running ones of the loaded model, not its
 // counters.
-std::vector<double> gradient_norms(Lane& lane, std::span<const std::int64_t> samples,
+std::vector<double> gradient_norms(Scorer& scorer, std::span<const std::int64_t> samples,
                                    const at::Tensor& labels, const ScoreRule& rule);
 
 // Mean, population variance or median (mean of the middle two); NaN of nothing and of norms that

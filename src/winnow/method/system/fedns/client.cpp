@@ -8,8 +8,8 @@ namespace winnow::fedns {
 namespace {
 
 // The loaded model after the pass; as in any pass in training mode, every batch was counted.
-State moved_model(const Lane& lane, std::size_t batches) {
-  State state = lane.model();
+State moved_model(const Trainer& trainer, std::size_t batches) {
+  State state = trainer.model();
   state.counters().add_(static_cast<double>(batches));
   return state;
 }
@@ -26,14 +26,14 @@ Message Client::handle(const Message& task, ClientContext& context) const {
   }
   const Message trained = context.as_base(
       [&](ClientContext& base) { return base_->handle(task.renamed("train"), base); });
-  Lane& lane = context.lane();
-  lane.load(trained.get<State>("model"));
+  Scorer& scorer = context.scorer();
+  scorer.load(trained.get<State>("model"));
   const std::vector<double> norms =
-      gradient_norms(lane, context.local_set().samples, context.labels_tensor(), rule_);
+      gradient_norms(scorer, context.local_set().samples, context.labels_tensor(), rule_);
   Message reply(task.kind() + "_done");
   for (const auto& [name, value] : trained.fields()) {
     if (name == "model" && scores && rule_.moves_statistics()) {
-      reply.set(name, moved_model(lane, norms.size()));
+      reply.set(name, moved_model(context.trainer(), norms.size()));
     } else {
       reply.set(name, value);
     }

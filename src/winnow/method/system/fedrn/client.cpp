@@ -47,7 +47,7 @@ State finetune_head(const State& neighbour, const LocalSet& set, std::int64_t ep
   TrainOptions options = context.options();
   options.epochs = epochs;
   const TrainKey key{stream_key(context.seed(), "fedrn finetune", {}), round, context.id()};
-  return context.lane().train(neighbour, set, options, {.head_only = true}, key).state;
+  return context.trainer().train(neighbour, set, options, {.head_only = true}, key).state;
 }
 
 Message Client::handle(const Message& task, ClientContext& context) const {
@@ -68,7 +68,7 @@ Message Client::handle(const Message& task, ClientContext& context) const {
 }
 
 void Client::check_memory(ClientContext& context) const {
-  context.archive().tensor(kLocal, at::kFloat, {context.lane().layout()->total()});
+  context.archive().tensor(kLocal, at::kFloat, {context.layout()->total()});
 }
 
 std::vector<bool> Client::find_clean(const Message& task, std::int64_t round,
@@ -119,10 +119,10 @@ Message Client::report(const State& local, std::int64_t round, ClientContext& co
         logits(local, "fedrn expertise", round, context).argmax(1).eq(context.labels_tensor());
     accuracy = right.sum().item<double>() / static_cast<double>(context.size());
   }
-  Lane& lane = context.lane();
-  lane.load(local);
+  Scorer& scorer = context.scorer();
+  scorer.load(local);
   const at::Tensor output =
-      lane.output(noise_input(context.seed(), lane.input_shape())).cpu().contiguous();
+      scorer.output(noise_input(context.seed(), context.input_shape())).cpu().contiguous();
   const auto* first = output.data_ptr<float>();
   return Message("local_done")
       .set("model", local)

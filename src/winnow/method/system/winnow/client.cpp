@@ -74,7 +74,7 @@ Message Client::handle(const Message& task, ClientContext& context) const {
 
 void Client::check_memory(ClientContext& context) const {
   const at::Tensor seen =
-      context.archive().tensor(kSeen, at::kFloat, {context.size(), context.lane().classes()});
+      context.archive().tensor(kSeen, at::kFloat, {context.size(), context.classes()});
   if (seen.defined() && seen.numel() > 0 &&
       (seen.min().item<float>() < 0.0F || seen.max().item<float>() > 1.0F)) {
     throw Error(ErrorKind::run, "seen: expected probabilities");
@@ -97,7 +97,7 @@ at::Tensor Client::seen_now(const at::Tensor& before, const State& model,
 // spec: winnow 2.1
 Message Client::look(const Message& task, ClientContext& context) const {
   const LocalSet set = context.local_set();
-  const auto classes = static_cast<std::size_t>(context.lane().classes());
+  const auto classes = static_cast<std::size_t>(context.classes());
   const at::Tensor seen = seen_now(context.recall(kSeen), task.get<State>("model"), context);
   // With other values the server asks no further, and what was seen before stays.
   if (seen.isfinite().all().item<bool>()) {
@@ -148,7 +148,8 @@ Message Client::train_doubted(const Message& task, ClientContext& context) const
   if (options_.remedy == Remedy::forward) {
     at::Tensor rows = at::tensor(evidence, at::kDouble).view({classes, classes});
     rows = (rows / rows.max().clamp_min(kLeastLikelihood)).to(at::kFloat);
-    const at::Tensor buffer = fill(context.lane(), "winnow.evidence", rows).narrow(0, 0, classes);
+    const at::Tensor buffer =
+        fill(context.trainer(), "winnow.evidence", rows).narrow(0, 0, classes);
     context.options().mixup = 0.0;  // a mixture was given no label of its own
     trained = context.train_by(ForwardLoss(buffer), start, round_of(task));
     samples = static_cast<std::uint32_t>(context.size());

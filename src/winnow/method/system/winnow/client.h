@@ -42,7 +42,7 @@ at::Tensor forward_loss(const at::Tensor& logits, const at::Tensor& labels,
 
 class ForwardLoss final : public Objective {
  public:
-  // `evidence`: a lane's buffer, float [classes, classes].
+  // `evidence`: a trainer's buffer, float [classes, classes].
   explicit ForwardLoss(at::Tensor evidence) : evidence_(std::move(evidence)) {}
 
   at::Tensor loss(const Batch& batch, const Models& models) const override;

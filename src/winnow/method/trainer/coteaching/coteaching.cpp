@@ -32,9 +32,9 @@ class CoTeachingClient final : public ClientSide {
  private:
   static Message exchange(const Message& task, std::int64_t round, double rate,
                           ClientContext& context) {
-    Lane& lane = context.lane();
+    Trainer& trainer = context.trainer();
     const TrainKey key = context.key(round);
-    const Plan all = make_plan(context.local_set(), context.options(), lane.augment(), key);
+    const Plan all = make_plan(context.local_set(), context.options(), context.augment(), key);
     std::vector<bool> idle;
     std::vector<std::int64_t> counts;
     for (const Plan::Batch& batch : all.batches) {
@@ -46,14 +46,14 @@ class CoTeachingClient final : public ClientSide {
     }
     const Plan plan = without(all, idle);
     const coteaching::Buffers buffers{
-        .counts = fill(lane, "coteaching.counts", at::tensor(counts, at::kLong)),
-        .place = fill(lane, "coteaching.place", plan.place),
-        .passed = fill(lane, "coteaching.passed", at::zeros({context.size()}, at::kByte))};
-    lane.begin({task.get<State>("model"), task.get<State>("second")}, key);
-    context.take_steps(plan, coteaching::Objective(buffers, context.options()),
+        .counts = fill(trainer, "coteaching.counts", at::tensor(counts, at::kLong)),
+        .place = fill(trainer, "coteaching.place", plan.place),
+        .passed = fill(trainer, "coteaching.passed", at::zeros({context.size()}, at::kByte))};
+    trainer.begin({task.get<State>("model"), task.get<State>("second")}, key);
+    trainer.take_steps(plan, coteaching::Objective(buffers, context.options()),
                        stepping(context.options(), round, {0, 1}));
     remember(buffers, all, rate, context);
-    return twin_reply(context.finished_model(0), context.finished_model(1), context);
+    return twin_reply(trainer.finished_model(0), trainer.finished_model(1), context);
   }
 
   // A sample is in one batch of every epoch, so the last epoch has overwritten the ones before,

@@ -28,7 +28,7 @@ struct Exchanged {
 Exchanged exchanged_losses(const at::Tensor& first, const at::Tensor& second,
                            const at::Tensor& count);
 
-// What a step reads and writes, buffers of the lane.
+// What a step reads and writes, buffers of the trainer.
 struct Buffers {
   at::Tensor counts;  // int64 [steps]: passed_on() of the batch
   at::Tensor place;   // int64 [entries]

@@ -25,21 +25,21 @@ class CoTeachingPlusClient final : public ClientSide {
       context.trace().selected.reset();
       return train_twins(task, context);
     }
-    Lane& lane = context.lane();
+    Trainer& trainer = context.trainer();
     const TrainKey key = context.key(round);
-    const Plan plan = make_plan(context.local_set(), context.options(), lane.augment(), key);
+    const Plan plan = make_plan(context.local_set(), context.options(), context.augment(), key);
     const double keep = 1.0 - coteaching::forget_rate_in(round, rate_, ramp_);
     const CoTeachingPlusBuffers buffers{
-        .keep = fill(lane, "coteaching_plus.keep", at::full({1}, keep, at::kFloat)),
-        .place = fill(lane, "coteaching_plus.place", plan.place),
-        .passed = fill(lane, "coteaching_plus.passed", at::zeros({context.size()}, at::kByte))};
-    lane.begin({task.get<State>("model"), task.get<State>("second")}, key);
-    context.take_steps(plan, CoTeachingPlusObjective(buffers, context.options()),
+        .keep = fill(trainer, "coteaching_plus.keep", at::full({1}, keep, at::kFloat)),
+        .place = fill(trainer, "coteaching_plus.place", plan.place),
+        .passed = fill(trainer, "coteaching_plus.passed", at::zeros({context.size()}, at::kByte))};
+    trainer.begin({task.get<State>("model"), task.get<State>("second")}, key);
+    trainer.take_steps(plan, CoTeachingPlusObjective(buffers, context.options()),
                        stepping(context.options(), round, {0, 1}));
     const at::Tensor passed = first_rows(buffers.passed, context.size());
     const auto* first = passed.data_ptr<std::uint8_t>();
     context.trace().selected.emplace(first, first + passed.numel());
-    return twin_reply(context.finished_model(0), context.finished_model(1), context);
+    return twin_reply(trainer.finished_model(0), trainer.finished_model(1), context);
   }
 
  private:

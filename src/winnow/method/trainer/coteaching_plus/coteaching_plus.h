@@ -22,7 +22,7 @@ at::Tensor disagreement(const at::Tensor& first, const at::Tensor& second);
 at::Tensor passed_among(const at::Tensor& losses, const at::Tensor& candidates,
                         const at::Tensor& keep);
 
-// What a step reads and writes, buffers of the lane.
+// What a step reads and writes, buffers of the trainer.
 struct CoTeachingPlusBuffers {
   at::Tensor keep;    // float [1]: share that is passed on
   at::Tensor place;   // int64 [entries]

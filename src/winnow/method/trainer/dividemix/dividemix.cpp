@@ -30,8 +30,8 @@ class DivideMixClient final : public ClientSide {
     if (options_.epochs > 0) {
       context.options().epochs = options_.epochs;
     }
-    Lane& lane = context.lane();
-    lane.begin({task.get<State>("model"), task.get<State>("second")}, context.key(round));
+    Trainer& trainer = context.trainer();
+    trainer.begin({task.get<State>("model"), task.get<State>("second")}, context.key(round));
     for (std::int64_t epoch = 0; epoch < context.options().epochs; ++epoch) {
       // Both split with the models the epoch begins with; each then trains on the other's split.
       const std::array<std::vector<double>, 2> clean{split(1, round, epoch, context),
@@ -41,19 +41,18 @@ class DivideMixClient final : public ClientSide {
       }
       context.trace().selected = clean_mask(clean.front(), options_.threshold);
     }
-    return twin_reply(context.finished_model(0), context.finished_model(1), context);
+    return twin_reply(trainer.finished_model(0), trainer.finished_model(1), context);
   }
 
  private:
   std::vector<double> split(std::size_t network, std::int64_t round, std::int64_t epoch,
                             ClientContext& context) const {
-    Lane& lane = context.lane();
     const Jitter view = context.view(options_.score_view,
                                      fmt::format("dividemix score {} {}", epoch, network), round);
     const std::int64_t batch =
         options_.score_batch > 0 ? options_.score_batch : context.options().eval_batch;
     const at::Tensor outputs =
-        lane.logits(lane.feed(), context.local_set().samples, batch, view, network);
+        context.scorer().logits(context.feed(), context.local_set().samples, batch, view, network);
     const at::Tensor values =
         losses(outputs, context.labels_tensor()).to(at::kDouble).cpu().contiguous();
     const auto* first = values.data_ptr<double>();
@@ -62,7 +61,7 @@ class DivideMixClient final : public ClientSide {
 
   void train_epoch(std::size_t network, const std::vector<double>& clean, std::int64_t round,
                    std::int64_t epoch, ClientContext& context) const {
-    Lane& lane = context.lane();
+    Trainer& trainer = context.trainer();
     const TrainOptions& train = context.options();
     const Stepping how = stepping(train, round, {network});
     const dividemix::MixPlan made = dividemix::make_mix_plan(
@@ -70,22 +69,23 @@ class DivideMixClient final : public ClientSide {
         {.batch_size = train.batch_size,
          .alpha = options_.alpha,
          .threshold = options_.threshold,
-         .augment = lane.augment()},
+         .augment = context.augment()},
         stream_key(context.seed(), "dividemix",
                    {static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(context.id()),
                     static_cast<std::uint64_t>(epoch), network}));
     if (made.plan.batches.empty()) {
-      const Plan plan = make_plan(context.local_set(), train, lane.augment(), context.key(round));
-      context.take_steps(plan.epoch(epoch, train.epochs),
+      const Plan plan =
+          make_plan(context.local_set(), train, context.augment(), context.key(round));
+      trainer.take_steps(plan.epoch(epoch, train.epochs),
                          dividemix::NetworkCrossEntropy(network, train), how);
       return;
     }
     const dividemix::MixBuffers buffers{
-        .clean = fill(lane, "dividemix.clean", made.clean),
-        .partner = fill(lane, "dividemix.partner", made.partner),
-        .lambda = fill(lane, "dividemix.lambda", made.lambda),
-        .weight = fill(lane, "dividemix.weight", weights(round, made.lambda.size(0)))};
-    context.take_steps(
+        .clean = fill(trainer, "dividemix.clean", made.clean),
+        .partner = fill(trainer, "dividemix.partner", made.partner),
+        .lambda = fill(trainer, "dividemix.lambda", made.lambda),
+        .weight = fill(trainer, "dividemix.weight", weights(round, made.lambda.size(0)))};
+    trainer.take_steps(
         made.plan, dividemix::MixObjective(buffers, network, made.unlabelled, options_.temperature),
         how);
   }

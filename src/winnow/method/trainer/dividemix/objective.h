@@ -23,7 +23,7 @@ at::Tensor refine(const at::Tensor& clean, const at::Tensor& labels, const at::T
 // straight line to `weight`, reached after `ramp` rounds.
 double unlabelled_weight(double t, double weight, std::int64_t warmup, std::int64_t ramp);
 
-// What a step reads, buffers of the lane.
+// What a step reads, buffers of the trainer.
 struct MixBuffers {
   at::Tensor clean;    // as in MixPlan
   at::Tensor partner;  // likewise

@@ -27,30 +27,27 @@ class ElrClient final : public ClientSide {
   }
 
   void check_memory(ClientContext& context) const override {
-    context.archive().tensor(kTargets, at::kFloat, {context.size(), context.lane().classes()});
+    context.archive().tensor(kTargets, at::kFloat, {context.size(), context.classes()});
   }
 
  private:
   State train(const State& start, std::int64_t round, ClientContext& context) const {
     const TrainOptions& train = context.options();
-    Lane& lane = context.lane();
+    Trainer& trainer = context.trainer();
     const TrainKey key = context.key(round);
-    const Plan plan = make_plan(context.local_set(), train, lane.augment(), key);
-    const at::Tensor none = at::zeros({context.size(), lane.classes()}, at::kFloat);
+    const Plan plan = make_plan(context.local_set(), train, context.augment(), key);
+    const at::Tensor none = at::zeros({context.size(), context.classes()}, at::kFloat);
     ElrBuffers buffers;
-    buffers.targets = fill(lane, kTargets, context.recall(kTargets, none));
-    buffers.place = fill(lane, "elr.place", plan.place);
+    buffers.targets = fill(trainer, kTargets, context.recall(kTargets, none));
+    buffers.place = fill(trainer, "elr.place", plan.place);
     if (options_.local < 1.0) {
-      lane.load(start);
       buffers.global =
-          fill(lane, "elr.global",
-               bounded_predictions(
-                   lane.logits(lane.feed(), context.local_set().samples, train.eval_batch)
-                       .to(at::kFloat)));
+          fill(trainer, "elr.global",
+               bounded_predictions(context.logits(start, train.eval_batch).to(at::kFloat)));
     }
-    lane.begin({start}, key);
-    context.take_steps(plan, ElrObjective(buffers, options_, train), stepping(train, round));
-    State trained = context.finished_model();
+    trainer.begin({start}, key);
+    trainer.take_steps(plan, ElrObjective(buffers, options_, train), stepping(train, round));
+    State trained = trainer.finished_model();
     if (all_finite(trained)) {
       context.archive().tensors[kTargets] = first_rows(buffers.targets, context.size());
     }

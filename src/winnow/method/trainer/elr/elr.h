@@ -26,7 +26,7 @@ at::Tensor bounded_predictions(const at::Tensor& logits);
 // mean log(1 - <p, t>), p kept away from 0 and 1.
 at::Tensor elr_term(const at::Tensor& logits, const at::Tensor& targets);
 
-// What a step reads and writes, buffers of the lane.
+// What a step reads and writes, buffers of the trainer.
 struct ElrBuffers {
   at::Tensor targets;  // float [samples, classes], by place
   at::Tensor global;   // the same: what the received model predicts; not read by ELR

@@ -27,7 +27,7 @@ class JointClient final : public ClientSide {
   }
 
   void check_memory(ClientContext& context) const override {
-    const std::int64_t classes = context.lane().classes();
+    const std::int64_t classes = context.classes();
     check_history(form(classes), context);
     context.archive().tensor(kSoft, at::kFloat, {context.size(), classes});
   }
@@ -44,22 +44,23 @@ class JointClient final : public ClientSide {
     if (!warm && options_.epochs > 0) {
       train.epochs = options_.epochs;
     }
-    Lane& lane = context.lane();
+    Trainer& trainer = context.trainer();
     const TrainKey key = context.key(round);
-    const Plan plan = make_plan(context.local_set(), train, lane.augment(), key);
-    SampleHistory history(form(lane.classes()), context);
+    const Plan plan = make_plan(context.local_set(), train, context.augment(), key);
+    SampleHistory history(form(context.classes()), context);
     joint_optimisation::Buffers buffers;
     buffers.ring = history.ring();
     // Soft labels start as the given ones.
-    buffers.soft = fill(
-        lane, kSoft, context.recall(kSoft, one_hot_rows(context.labels_tensor(), lane.classes())));
-    lane.begin({start}, key);
+    buffers.soft =
+        fill(trainer, kSoft,
+             context.recall(kSoft, one_hot_rows(context.labels_tensor(), context.classes())));
+    trainer.begin({start}, key);
     for (std::int64_t epoch = 0; epoch < train.epochs; ++epoch) {
       const Plan part = plan.epoch(epoch, train.epochs);
-      history.begin_epoch(part, lane);
+      history.begin_epoch(part, trainer);
       buffers.place = history.place();
       buffers.slot = history.slot();
-      context.take_steps(part, joint_optimisation::Objective(buffers, options_, train, warm),
+      trainer.take_steps(part, joint_optimisation::Objective(buffers, options_, train, warm),
                          stepping(train, round));
       if (!warm) {
         buffers.soft.narrow(0, 0, context.size())
@@ -67,7 +68,7 @@ class JointClient final : public ClientSide {
                                                    history.filled(), options_.hard_labels));
       }
     }
-    State trained = context.finished_model();
+    State trained = trainer.finished_model();
     if (all_finite(trained)) {
       history.remember(context);
       if (!warm) {

@@ -30,7 +30,7 @@ at::Tensor entropy_term(const at::Tensor& logits);
 // `filled` are there, to its soft label: their mean, or with `hard` the class that it favours.
 at::Tensor soft_labels(const at::Tensor& ring, std::int64_t filled, bool hard);
 
-// What a step reads and writes, buffers of the lane.
+// What a step reads and writes, buffers of the trainer.
 struct Buffers {
   at::Tensor ring;   // float [samples, history, classes]: predictions, by place
   at::Tensor soft;   // float [samples, classes]: soft labels, by place

@@ -43,10 +43,10 @@ at::Tensor log_prior(std::span<const std::int64_t> labels, std::int64_t classes,
 }
 
 at::Tensor prior_buffer(ClientContext& context, double tau) {
-  Lane& lane = context.lane();
-  return fill(lane, "logit_adjustment.prior",
-              log_prior(context.local_set().labels, lane.classes(), tau))
-      .narrow(0, 0, lane.classes());
+  Trainer& trainer = context.trainer();
+  return fill(trainer, "logit_adjustment.prior",
+              log_prior(context.local_set().labels, context.classes(), tau))
+      .narrow(0, 0, context.classes());
 }
 
 at::Tensor AdjustedCrossEntropy::loss(const Batch& batch, const Models& models) const {

@@ -18,8 +18,8 @@ namespace winnow {
 inline constexpr float kAbsentClass = -1e9F;  // its probability is 0 in every precision
 at::Tensor log_prior(std::span<const std::int64_t> labels, std::int64_t classes, double tau = 1.0);
 
-// Cross-entropy of logits + `prior`, a lane's buffer. Label smoothing, temperature and mixup of the
-// experiment are not used.
+// Cross-entropy of logits + `prior`, a trainer's buffer. Label smoothing, temperature and mixup of
+// the experiment are not used.
 class AdjustedCrossEntropy final : public Objective {
  public:
   explicit AdjustedCrossEntropy(at::Tensor prior) : prior_(std::move(prior)) {}
@@ -31,7 +31,7 @@ class AdjustedCrossEntropy final : public Objective {
   at::Tensor prior_;
 };
 
-// The prior of the client's labels as a lane's buffer.
+// The prior of the client's labels as a trainer's buffer.
 at::Tensor prior_buffer(ClientContext& context, double tau = 1.0);
 
 class LogitAdjustment final : public BaseMethod {

@@ -21,7 +21,7 @@ at::Tensor uncertainty(const at::Tensor& counts);
 // How many samples of a batch are considered clean: the whole number above (1 - rate) * batch.
 std::int64_t clean_count(std::int64_t batch, double rate);
 
-// What a step reads and writes, buffers of the lane.
+// What a step reads and writes, buffers of the trainer.
 struct Buffers {
   at::Tensor history;  // int64 [samples, history]: predicted classes, by place
   at::Tensor

@@ -29,7 +29,7 @@ class SelfieClient final : public ClientSide {
 
   void check_memory(ClientContext& context) const override {
     const HistoryForm history = form();
-    const std::int64_t last = context.lane().classes() - 1;
+    const std::int64_t last = context.classes() - 1;
     require_range(check_history(history, context), history.ring, 0, last);
     require_range(context.archive().tensor(kRefurbished, at::kLong, {context.size()}), kRefurbished,
                   -1, last);
@@ -47,28 +47,28 @@ class SelfieClient final : public ClientSide {
   State train(const State& start, std::int64_t round, ClientContext& context) const {
     const bool warm = round < options_.warmup;
     const TrainOptions& train = context.options();
-    Lane& lane = context.lane();
+    Trainer& trainer = context.trainer();
     const TrainKey key = context.key(round);
-    const Plan plan = make_plan(context.local_set(), train, lane.augment(), key);
+    const Plan plan = make_plan(context.local_set(), train, context.augment(), key);
     SampleHistory history(form(), context);
     selfie::Buffers buffers;
     buffers.history = history.ring();
     buffers.refurbished =
-        fill(lane, kRefurbished,
+        fill(trainer, kRefurbished,
              context.recall(kRefurbished, at::full({context.size()}, -1, at::kLong)));
-    buffers.used = fill(lane, "selfie.used", at::zeros({context.size()}, at::kByte));
-    lane.begin({start}, key);
+    buffers.used = fill(trainer, "selfie.used", at::zeros({context.size()}, at::kByte));
+    trainer.begin({start}, key);
     for (std::int64_t epoch = 0; epoch < train.epochs; ++epoch) {
       const Plan part = plan.epoch(epoch, train.epochs);
-      history.begin_epoch(part, lane);
+      history.begin_epoch(part, trainer);
       buffers.place = history.place();
       buffers.slot = history.slot();
-      buffers.full = fill(lane, "selfie.full", at::full({1}, history.full() ? 1 : 0, at::kByte));
-      buffers.clean = fill(lane, "selfie.clean", clean_counts(part));
-      context.take_steps(part, selfie::Objective(buffers, options_.threshold, train, warm),
+      buffers.full = fill(trainer, "selfie.full", at::full({1}, history.full() ? 1 : 0, at::kByte));
+      buffers.clean = fill(trainer, "selfie.clean", clean_counts(part));
+      trainer.take_steps(part, selfie::Objective(buffers, options_.threshold, train, warm),
                          stepping(train, round));
     }
-    State trained = context.finished_model();
+    State trained = trainer.finished_model();
     if (all_finite(trained)) {
       history.remember(context);
       if (!warm) {
