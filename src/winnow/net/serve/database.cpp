@@ -138,14 +138,14 @@ std::int64_t Database::last_id() const {
 Database::Transaction::~Transaction() {
   if (!kept_) {
     try {
-      database_.execute("ROLLBACK");
+      database_.statement("ROLLBACK").run();
     } catch (...) {  // SQLite has taken it back by itself
     }
   }
 }
 
 void Database::Transaction::keep() {
-  database_.execute("COMMIT");
+  database_.statement("COMMIT").run();
   kept_ = true;
 }
 

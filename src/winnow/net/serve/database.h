@@ -73,7 +73,7 @@ class Database {
   class Transaction {
    public:
     explicit Transaction(Database& database) : database_(database) {
-      database_.execute("BEGIN IMMEDIATE");
+      database_.statement("BEGIN IMMEDIATE").run();
     }
     ~Transaction();
     Transaction(const Transaction&) = delete;
