@@ -176,12 +176,12 @@ TEST(Audit, ModelsThatHaveLearntTooLittleAreAWarning) {
 // Members that judge themselves and send sums find what one place with all data finds, bit for bit.
 TEST(Audit, AFederationThatAuditsItselfFindsTheSame) {
   Experiment experiment = easy(kWrongLabels);
-  experiment.rounds = 4;
+  experiment.rounds = 8;
   experiment.train.momentum = 0.5;
   const World world = make_world(experiment, builtin_registry());
   const Audit audit = audit_of(experiment, world, {.plant = 0.0});
   Json tree = easy_tree(kWrongLabels);
-  tree["rounds"] = 4;
+  tree["rounds"] = 8;
   tree["train"]["momentum"] = 0.5;
   tree["method"] = {{"name", "audit"}, {"folds", 3}, {"least", 1}};
   const Experiment federated = parse_experiment(tree, builtin_registry());

@@ -23,7 +23,7 @@ class ShareFit {
         classes_(static_cast<std::size_t>(labels.classes)),
         models_(static_cast<std::size_t>(std::ranges::max(labels.model)) + 1),
         bias_(models_ * classes_) {
-    result_.sharpness.assign(models_, kFirstSharpness);
+    result_.sharpness = kFirstSharpness;
     result_.flips.assign(classes_ * classes_,
                          kFirstRate / std::max(1.0, static_cast<double>(classes_ - 1)));
     for (std::size_t j = 0; j < classes_; ++j) {
@@ -52,8 +52,6 @@ class ShareFit {
 
     std::vector<double> seen;  // by true class, given the label
     std::vector<double> due;   // the same without knowing it
-    double slope = 0.0;        // of the likelihood, by sharpness
-    double curvature = 0.0;
   };
 
   // The probabilities of the true class of a sample, before its label is looked at.
@@ -61,7 +59,7 @@ class ShareFit {
     const double* log_p = logs_.data() + sample * classes_;
     double most = -1e300;
     for (std::size_t j = 0; j < classes_; ++j) {
-      q[j] = result_.sharpness[model] * log_p[j] + bias_[model * classes_ + j];
+      q[j] = result_.sharpness * log_p[j] + bias_[model * classes_ + j];
       most = std::max(most, q[j]);
     }
     double sum = 0.0;
@@ -93,6 +91,8 @@ class ShareFit {
     std::vector<double> known(classes_);
     double likelihood = 0.0;
     double right = 0.0;
+    double slope = 0.0;  // of the likelihood, by sharpness
+    double curvature = 0.0;
     for (std::size_t i = 0; i < labels_.given.size(); ++i) {
       const auto model = static_cast<std::size_t>(labels_.model[i]);
       const auto given = static_cast<std::size_t>(labels_.given[i]);
@@ -107,15 +107,19 @@ class ShareFit {
         joint[j * classes_ + given] += known[j];
         own.seen[j] += known[j];
         own.due[j] += q[j];
-        own.slope += (known[j] - q[j]) * log_p;
+        slope += (known[j] - q[j]) * log_p;
         mean += q[j] * log_p;
         square += q[j] * log_p * log_p;
       }
-      own.curvature += square - mean * mean;
+      curvature += square - mean * mean;
     }
     const auto count = static_cast<double>(labels_.given.size());
     result_.rate = 1.0 - right / count;
     ++result_.steps;
+    if (curvature > 0.0) {
+      result_.sharpness =
+          std::clamp(result_.sharpness + slope / curvature, kLeastSharpness, kMostSharpness);
+    }
     take(sums, joint);
     return likelihood / count;
   }
@@ -132,11 +136,6 @@ class ShareFit {
     }
     for (std::size_t m = 0; m < models_; ++m) {
       const Sums& own = sums[m];
-      double& sharpness = result_.sharpness[m];
-      if (own.curvature > 0.0) {
-        sharpness =
-            std::clamp(sharpness + own.slope / own.curvature, kLeastSharpness, kMostSharpness);
-      }
       for (std::size_t j = 0; j < classes_; ++j) {
         // One sample more on either side: a class that hardly occurs has no factor of its own.
         bias_[m * classes_ + j] += math::log((own.seen[j] + 1.0) / (own.due[j] + 1.0));

@@ -18,16 +18,17 @@ struct JudgedLabels {
 
 struct WrongShare {
   double rate = 0.0;
-  std::vector<double> flips = {};      // [true][given], rows that sum to 1
-  std::vector<double> sharpness = {};  // by model
+  std::vector<double> flips = {};  // [true][given], rows that sum to 1
+  double sharpness = 0.0;
   std::int64_t steps = 0;
 };
 
 // Fits by expectation maximisation P(given i | x) = sum over j of q_j(x) T_ji. q are the
-// probabilities of the true class: those of the model to a power of its own, times a factor for
-// each of its classes, as it is not as sure as it should be and prefers some classes. T, which all
-// models share, says how often a label of class j is given as i. The rate is the mean probability
-// that the given label is not the true one. Of no samples: 0.
+// probabilities of the true class: those of the model to a power, the sharpness, as models are not
+// as sure as they should be, times a factor of the model's own for each class, as each prefers
+// some. T says how often a label of class j is given as i. All models share the sharpness and T:
+// with a sharpness of its own, a model whose clients have wrong labels would pass for an unsure
+// one. The rate is the mean probability that the given label is not the true one. Of no samples: 0.
 WrongShare fit_wrong_share(const JudgedLabels& labels);
 
 }  // namespace winnow
