@@ -147,7 +147,7 @@ export interface Run {
 export interface ArenaCell {
   runs: number;
   mean: number; // percent
-  rank: number | null; // none: a bound
+  rank: number | null; // none: a reference, told the truth
   difference: number | null; // to the reference, in points
 }
 
@@ -170,7 +170,7 @@ export interface Arena {
   metric: string;
   reference: string;
   settings: string[];
-  methods: ArenaMethod[]; // the best first, bounds last
+  methods: ArenaMethod[]; // the best first, references last
   not_begun: string[];
   cells: number;
   missing: number;

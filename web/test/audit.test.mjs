@@ -62,7 +62,9 @@ function sample({ clients = 8, samples = 150 } = {}) {
     data: `/home/somebody/data/${long}`, method: "fedavg", seed: 1, folds: 5, folds_over: "clients", samples: 4000,
     class_names: ["T-shirt", "Trouser", "Pullover", "Dress"], noise_rate: 0.1, noise_rate_low: 0.09,
     noise_rate_high: 0.11, warnings: [`3 samples are not judged: no client outside their fold holds their class`],
-    quality: { planted_labels: 40, planted_images: 40, planted_label_recall: 0.9, planted_image_recall: 0.8, implied_flag_precision: 0.85, labels: { wrong: 50, found: 40, flag_precision: 0.625, flag_recall: 0.8, roc_area: 0.9 } },
+    quality: { planted_labels: 40, planted_images: 40, planted_label_recall: 0.9, planted_image_recall: 0.8, implied_flag_precision: 0.85, labels: { wrong: 50, found: 40, flag_precision: 0.625, flag_recall: 0.8, roc_area: 0.9 },
+      labels_by_kind: { pair: { wrong: 20, found: 15, flag_precision: 0.5, flag_recall: 0.75, roc_area: null }, symmetric: { wrong: 30, found: 25, flag_precision: 0.6, flag_recall: 0.83, roc_area: 0.95 } },
+      cleanlab_rule_in_sample: { wrong: 50, found: 30, flag_precision: 0.4, flag_recall: 0.6, roc_area: 0.8 }, true_noise_rate: 0.0125, honest_called_noisy: 0.25 },
     clients: Array.from({ length: clients }, (_, client) => ({
       client, name: client === 1 ? long : `client_${client}`, samples: 500, judged: 500, verdict: verdicts[client % 5],
       probability: 0.5 + (client % 9) / 20, noise_rate: (client % 9) / 20, noise_rate_low: (client % 9) / 30, noise_rate_high: (client % 9) / 15,
@@ -71,7 +73,7 @@ function sample({ clients = 8, samples = 150 } = {}) {
     })),
     with_issues: samples + 20,
     shown: Array.from({ length: samples }, (_, n) => ({
-      name: `client_${n % holders}/${long}/${n}.png`, client: n % holders, given: n % 4, predicted: (n + 1) % 4,
+      name: `client_${n % holders}/${long}/${n}.png`, client: n % holders, given: n % 4, suggested: (n + 1) % 4,
       score: n / samples, issues: kinds[n % 3], png: picture(n),
     })),
   };
@@ -134,6 +136,21 @@ test("it says how good it is, with the ledger and with what was planted", async 
   const text = await page.locator("body").textContent();
   assert.ok(text.includes("40 of 50 found, flag precision 62.5\u00a0%, flag recall 80.0\u00a0%, ROC area 0.900"), text.slice(0, 1500));
   assert.ok(text.includes("implied flag precision 85.0\u00a0%"));
+  for (const words of ["wrong labels, of these pair: 15 of 20 found", "of these symmetric: 25 of 30 found", "cleanlab's rule, models that saw the samples: 30 of 50 found", "True share of wrong labels: 1.3\u00a0%", "Honest clients called noisy: 25.0\u00a0%"]) {
+    assert.ok(text.includes(words), words);
+  }
+  await page.context().close();
+});
+
+test("what a member of a federation cannot know is a dash", async () => {
+  const data = sample({ clients: 2 });
+  Object.assign(data.clients[0], { missing_classes: null, duplicates_across: null, rare_classes: [2, 3] });
+  const { page, complaints } = await open(data);
+  const cells = async (name) => page.locator("tbody tr", { hasText: name }).locator("td").allTextContents();
+  assert.deepEqual((await cells("client_0")).slice(-4), ["-", "2", "0", "-"]);
+  assert.deepEqual((await cells(long)).slice(-4), ["1", "0", "0", "0"]);
+  await page.getByRole("button", { name: "missing classes" }).click();
+  assert.deepEqual(complaints, []);
   await page.context().close();
 });
 

@@ -130,7 +130,9 @@ test("every accuracy is a percentage with two decimals, and one thing has one na
 test("a method that is told the truth says so where it stands, and the page what that means", async () => {
   const { page } = await open(browser, sample({ methods: ["fedavg", "oracle"], columns: ["IID"] }));
   assert.deepEqual(Object.keys(await results(page)), ["fedavg", "oracle (uses ground truth)"]);
-  assert.match(await section(page, "results").innerText(), /\(uses ground truth\): the method is told the truth/);
+  const note = await section(page, "results").innerText();
+  assert.match(note, /\(uses ground truth\): the method is told the truth about the noise\. It is a reference/);
+  assert.match(note, /A method that repairs labels keeps more data and can do better\./);
   assert.ok(await section(page, "cost").getByText("oracle (uses ground truth)").isVisible());
   await page.context().close();
   const { page: plain } = await open(browser, sample({ methods: ["fedavg"], columns: ["IID"] }));

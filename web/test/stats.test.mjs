@@ -29,7 +29,7 @@ test("spread is the mean and the sample deviation", () => {
   assert.equal(stats.spread([]), undefined);
 });
 
-test("means go round by round over the runs that got there", () => {
+test("means go round by round over the runs that reached them", () => {
   const points = stats.meanPoints([history([0.2, null, 0.6]), history([0.4])], "round", "accuracy");
   assert.deepEqual(points.x, [1, 3]);
   assert.ok(Math.abs(points.y[0] - 0.3) < 1e-12);

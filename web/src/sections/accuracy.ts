@@ -51,11 +51,11 @@ export function accuracySection(): Section {
       const most = Math.max(0, ...begun.map((runs) => runs.length));
       const lines =
         most > 1
-          ? `Lines are means over up to ${most} seeds, round by round over those that got there; bands ` +
-            "are ± one standard deviation. Against cost a mean ends where the first of its seeds does."
+          ? `Lines are means over up to ${most} seeds, round by round over the seeds that reached the ` +
+            "round; bands are ± one standard deviation. Against cost a mean ends where the first of its seeds does."
           : "One run for each line: there is no spread to show.";
       const dashes =
-        "A dashed line is a method that is told the truth about the noise: a bound to compare with." +
+        "A dashed line is a method that is told the truth about the noise, as a reference." +
         (needsDashes(methods(view.report).length)
           ? " Dots, and dots between dashes, only tell methods of one colour apart."
           : "");

@@ -129,6 +129,6 @@ function notes(arena: Arena): HTMLElement {
     "p",
     { class: "note" },
     "In every setting the methods that have run there are ranked; tied ones share the mean of their places. " +
-      `Methods that are told the truth are bounds and have no rank. ${missing}${waiting}`,
+      `Methods that are told the truth are references and have no rank. ${missing}${waiting}`,
   );
 }

@@ -44,11 +44,11 @@ function repaired(run: Run): number | undefined {
 
 export function resultsSection(): Section {
   const body = h("div");
-  const bounds = h(
+  const references = h(
     "p",
     { class: "note" },
-    `${kUsesTruth}: the method is told the truth about the noise. It is a bound to compare with, not a ` +
-      "competitor, and never marked as best.",
+    `${kUsesTruth}: the method is told the truth about the noise. It is a reference, not a competitor, and never ` +
+      "marked as best. A method that repairs labels keeps more data and can do better.",
   );
   const element = h(
     "section",
@@ -63,14 +63,14 @@ export function resultsSection(): Section {
         "Accuracies are measured on the test set. “Last ten rounds” is their mean. “Best” is the best round, " +
         "chosen on the test set and therefore optimistic: compare it with “Last”.",
     ),
-    bounds,
+    references,
   );
   return {
     element,
     update(view) {
       const rows = rowsOf(view);
       renew(body, rows, () => [resultTable(rows)]);
-      bounds.hidden = !rows.some((row) => row.usesTruth);
+      references.hidden = !rows.some((row) => row.usesTruth);
     },
   };
 }
