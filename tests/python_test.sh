@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$python" -c 'import torch' || { echo "python3-torch is missing: run scripts/setup" >&2; exit 1; }
+"$python" -c 'import torch' || { echo "python3-torch is missing: scripts/setup --python installs it" >&2; exit 1; }
 
 # Of each family; the largest ones differ from these in depth only.
 models=(lenet5 lenet5_valid cnn4 cnn2 resnet18 mobilenet convmixer_256_8 vit_tiny)
