@@ -16,6 +16,11 @@ columns=$(sed -n 's/^ColumnLimit: //p' "$source/.clang-format")
 sed -n '/^\[\*\.{h,cpp/,/^$/p' "$source/.editorconfig" | grep -qx "max_line_length = $columns" ||
   fail ".editorconfig: expected max_line_length = $columns for C++, as .clang-format has it"
 
+for file in $(grep -lE '^(\[grid\]|\[\[row\]\]|\[\[column\]\]|methods = )' "$source"/experiments/*.toml); do
+  grep -q "^| .*\`$(basename "$file")\`" "$source/experiments/README.md" ||
+    fail "experiments/README.md: $(basename "$file") is a sweep, but not in the table of sweeps"
+done
+
 command -v git > /dev/null || { echo "no git here: the hook is not tried"; exit 0; }
 command -v clang-format > /dev/null || { echo "no clang-format here: the hook is not tried"; exit 0; }
 cd "$source"
