@@ -208,9 +208,13 @@ export const runsOf = (report: Report, setting: string, method?: string): Run[] 
 
 export const isFinished = (run: Run): boolean => run.status === "finished";
 
-// Several rows may be variants of one method.
-export const methodNames = (report: Report): string[] =>
-  unique(report.runs.map((run) => String(tableOf(run, "method").name ?? run.row)));
+// Several rows may be variants of one method. What a run that has not begun plays is known from the others of its row.
+export const methodNames = (report: Report): string[] => {
+  const begun = report.runs.filter((run) => run.experiment);
+  const rows = new Set(begun.map((run) => run.row));
+  const others = report.runs.filter((run) => !rows.has(run.row));
+  return unique([...begun, ...others].map((run) => String(tableOf(run, "method").name ?? run.row)));
+};
 
 export const partitionOf = (report: Report, run: Run): Partition | undefined =>
   run.partition === undefined ? undefined : report.partitions[run.partition];

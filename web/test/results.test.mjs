@@ -66,6 +66,16 @@ test("one method alone is not the best of anything", async () => {
   await page.context().close();
 });
 
+test("a run that has not begun is of the method of its row", async () => {
+  const report = sample({ methods: ["fedavg", "fedcorr"], columns: ["IID"] });
+  report.runs.forEach((run) => (run.row = run.row.toUpperCase()));
+  const { id, row, column, seed } = report.runs[1];
+  report.runs[1] = { id, row, column, seed, status: "waiting" };
+  const { page } = await open(browser, report);
+  assert.match(await page.locator(".facts").textContent(), /· 2 methods · 2 seeds · 4 runs, 1 not finished$/);
+  await page.context().close();
+});
+
 test("variants are not counted as methods", async () => {
   const report = sample({ methods: ["fedavg, rounds = 20", "fedavg, rounds = 40"], columns: ["IID"], seeds: [1] });
   report.runs.forEach((run) => (run.experiment.method.name = "fedavg"));
