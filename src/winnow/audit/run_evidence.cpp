@@ -6,7 +6,9 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include "winnow/base/checked_json.h"
 #include "winnow/base/csv.h"
@@ -14,6 +16,7 @@
 #include "winnow/base/files.h"
 #include "winnow/base/json.h"
 #include "winnow/base/text.h"
+#include "winnow/method/audit/audit/findings.h"
 #include "winnow/run/format.h"
 #include "winnow/run/run_directory.h"
 #include "winnow/run/runner.h"
@@ -21,7 +24,18 @@
 namespace winnow {
 namespace {
 
-constexpr std::array kShares{"noise_level", "wrong_share", "distorted_share"};
+constexpr std::array kShares{
+    "noise_level",    "wrong_share",       "distorted_share", "probability",     "noise_rate",
+    "noise_rate_low", "noise_rate_high",   "excess_rate",     "p_nothing_wrong", "p_label_noise",
+    "p_input_noise",  "p_rare_but_honest", "p_hostile"};
+constexpr const char* kTooFew = "too_few_to_say";
+
+// The probabilities of an audit in the order of verdicts.
+constexpr std::array<const char*, kVerdicts> kVerdictScores{
+    "p_nothing_wrong", "p_label_noise", "p_input_noise", "p_rare_but_honest", "p_hostile"};
+// The numbers of an audit that detect something; the others are not held against the truth.
+constexpr std::array kAuditDetectors{"noise_rate", "excess_rate", "p_label_noise", "p_input_noise",
+                                     "p_hostile"};
 
 constexpr std::uintmax_t kLargestEvidence = std::uintmax_t{256} << 20;
 
@@ -79,8 +93,9 @@ ClientTexts by_client(const Json& values) {
   return column;
 }
 
-void add_scores(const Json& scores, std::vector<std::pair<std::string, ClientTexts>>& columns,
-                std::vector<std::string>& notes) {
+using Columns = std::vector<std::pair<std::string, ClientTexts>>;
+
+void add_scores(const Json& scores, bool audit, Columns& columns, std::vector<std::string>& notes) {
   if (!scores.is_object()) {
     return;
   }
@@ -89,6 +104,9 @@ void add_scores(const Json& scores, std::vector<std::pair<std::string, ClientTex
       continue;
     }
     columns.emplace_back(name, by_client(score["by_client"]));
+    if (audit && std::ranges::count(kAuditDetectors, name) == 0) {
+      continue;
+    }
     for (const auto& [key, words] :
          {std::pair{"roc_area", "ROC area as a detector of noisy clients"},
           std::pair{"correlation_with_noise", "correlation with the share of noise"}}) {
@@ -97,6 +115,101 @@ void add_scores(const Json& scores, std::vector<std::pair<std::string, ClientTex
       }
     }
   }
+}
+
+// A number that the audit found out about a client.
+std::optional<double> score_of(const Json& scores, const std::string& name,
+                               const std::string& client) {
+  const auto score = scores.find(name);
+  if (score == scores.end() || !score->is_object()) {
+    return {};
+  }
+  const auto values = score->find("by_client");
+  if (values == score->end() || !values->is_object()) {
+    return {};
+  }
+  const auto value = values->find(client);
+  return value != values->end() && value->is_number() ? std::optional(value->get<double>())
+                                                      : std::nullopt;
+}
+
+std::string whole_text(double value) {
+  return fmt::format("{:.0f}", value);
+}
+
+// What the method `audit` found in the words of winnow audit, in the order in which people look.
+Columns audit_columns(const Json& scores, Columns found) {
+  Columns columns{
+      {"verdict", {}},         {"probability", {}}, {"noise_rate", {}}, {"noise_rate_low", {}},
+      {"noise_rate_high", {}}, {kTooFew, {}},       {"kind", {}}};
+  const auto column = [](Columns& in, const std::string& name) -> ClientTexts* {
+    const auto at = std::ranges::find(in, name, &Columns::value_type::first);
+    return at == in.end() ? nullptr : &at->second;
+  };
+  for (auto& [name, texts] : found) {
+    if (name == "noise_level") {
+      continue;  // as noise_rate
+    }
+    if (ClientTexts* own = column(columns, name)) {
+      *own = std::move(texts);
+    } else {
+      columns.emplace_back(name, std::move(texts));
+    }
+  }
+  const ClientTexts clients = *column(columns, "noise_rate");
+  for (const auto& [client, rate] : clients) {
+    std::array<double, kVerdicts> probabilities{};
+    bool known = true;
+    for (std::size_t v = 0; v < kVerdicts; ++v) {
+      const auto p = score_of(scores, kVerdictScores[v], client);
+      known = known && p.has_value();
+      probabilities[v] = p.value_or(0.0);
+    }
+    const Verdict verdict = likeliest_verdict(probabilities);
+    if (known) {
+      (*column(columns, "verdict"))[client] = verdict_name(verdict);
+      (*column(columns, "probability"))[client] =
+          text_of(probabilities[static_cast<std::size_t>(verdict)]);
+    }
+    const auto kind = score_of(scores, "kind", client);
+    if (kind && *kind >= 0.0 && *kind < static_cast<double>(kNoiseKinds.size())) {
+      (*column(columns, "kind"))[client] =
+          known && verdict == Verdict::input_noise
+              ? "distorted images"
+              : kind_name(kNoiseKinds[static_cast<std::size_t>(*kind)]);
+    }
+    for (const char* name : {"judged", "label_issues", "input_issues"}) {
+      if (const auto count = score_of(scores, name, client)) {
+        (*column(columns, name))[client] = whole_text(*count);
+      }
+    }
+    const auto judged = score_of(scores, "judged", client);
+    const bool few = judged && *judged < static_cast<double>(kFewSamples);
+    (*column(columns, kTooFew))[client] = few ? "yes" : "no";
+    for (const char* name : {"noise_rate", "noise_rate_low", "noise_rate_high", "excess_rate"}) {
+      if (ClientTexts* own = column(columns, name); few && own != nullptr) {
+        own->erase(client);
+      }
+    }
+  }
+  return columns;
+}
+
+// The samples of each client; of members that held their data, what they said they have.
+std::map<std::string, std::string> samples_of_members(const std::filesystem::path& directory) {
+  std::map<std::string, std::string> samples;
+  if (!std::filesystem::exists(directory / kMembersFile)) {
+    return samples;
+  }
+  const Json members = read_json_of_run(directory / kMembersFile);
+  if (const auto each = members.find("members"); each != members.end() && each->is_array()) {
+    for (const Json& member : *each) {
+      if (member.is_object() && member.contains("client") && member.contains("samples")) {
+        samples[text_of(member["client"])] = text_of(member["samples"]);
+      }
+    }
+  }
+  return samples;
 }
 
 }  // namespace
@@ -118,6 +231,15 @@ std::vector<std::vector<std::string>> RunEvidence::shown() const {
       const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), share);
       if (failed == std::errc() && rest == text.data() + text.size()) {
         row[i] = percent_text(share);
+      }
+    }
+  }
+  const auto few = std::ranges::find(columns, kTooFew);
+  const auto rate = std::ranges::find(columns, "noise_rate");
+  if (few != columns.end() && rate != columns.end()) {
+    for (std::vector<std::string>& row : texts) {
+      if (row[static_cast<std::size_t>(few - columns.begin())] == "yes") {
+        row[static_cast<std::size_t>(rate - columns.begin())] = "too few to say";
       }
     }
   }
@@ -161,7 +283,8 @@ RunEvidence read_run_evidence(const std::filesystem::path& directory) {
   if (const auto method = summary.find("method"); method != summary.end() && method->is_string()) {
     evidence.method = method->get<std::string>();
   }
-  std::vector<std::pair<std::string, ClientTexts>> columns;
+  const bool audit = evidence.method == "audit";
+  Columns columns;
   if (const auto flagged = findings.find("flagged");
       flagged != findings.end() && flagged->is_array()) {
     ClientTexts column;
@@ -180,7 +303,11 @@ RunEvidence read_run_evidence(const std::filesystem::path& directory) {
     }
     columns.emplace_back("noise_level", estimated);
   }
-  add_scores(findings.value("scores", Json::object()), columns, evidence.notes);
+  const Json scores = findings.value("scores", Json::object());
+  add_scores(scores, audit, columns, evidence.notes);
+  if (audit && std::ranges::count(columns, "noise_rate", &Columns::value_type::first) > 0) {
+    columns = audit_columns(scores, std::move(columns));
+  }
   const auto clients = partition.find("clients");
   if (clients == partition.end() || !clients->is_array()) {
     throw Error(ErrorKind::run,
@@ -197,6 +324,7 @@ RunEvidence read_run_evidence(const std::filesystem::path& directory) {
   for (const auto& [name, column] : columns) {
     evidence.columns.push_back(name);
   }
+  const auto members = samples_of_members(directory);
   const bool truth = !partition.contains("truth_unknown");
   if (truth) {
     evidence.columns.insert(evidence.columns.end(), {"wrong_share", "distorted_share", "noisy"});
@@ -207,7 +335,9 @@ RunEvidence read_run_evidence(const std::filesystem::path& directory) {
                                               (directory / "partition.json").string()));
     }
     const std::string id = text_of(client["client"]);
-    std::vector<std::string> row{id, text_of(client.value("samples", Json()))};
+    const auto own = members.find(id);
+    std::vector<std::string> row{
+        id, own != members.end() ? own->second : text_of(client.value("samples", Json()))};
     for (const auto& [name, column] : columns) {
       const auto found = column.find(id);
       row.push_back(found != column.end() ? found->second : "");

@@ -16,7 +16,7 @@ struct RunEvidence {
   std::vector<std::vector<std::string>> rows;  // texts; empty where nothing is known
   std::vector<std::string> notes;              // ROC areas and correlations of the scores
 
-  // The rows as people read them: shares in percent.
+  // The rows as people read them: shares in percent, and words where there is too little to say.
   std::vector<std::vector<std::string>> shown() const;
   std::string csv() const;
   Json json() const;
@@ -25,8 +25,8 @@ struct RunEvidence {
 // Whether a folder is a run directory.
 bool is_run_directory(const std::filesystem::path& folder);
 
-// Reads findings.json and partition.json of a run directory, which may come from anybody. Throws
-// Error(kind run) where they do not hold together.
+// Reads findings.json, partition.json and, where members held the data, members.json of a run
+// directory, which may come from anybody. Throws Error(kind run) where they do not hold together.
 RunEvidence read_run_evidence(const std::filesystem::path& directory);
 
 }  // namespace winnow
