@@ -38,7 +38,7 @@ const picture = (number) => {
 };
 const pictures = Array.from({ length: 59 }, (_, n) => picture(n + 1));
 const shown = Array.from({ length: 50_000 }, (_, n) => ({
-  name: `client_${n % 1000}/class/${n}.png`, client: n % 1000, given: n % 10, predicted: (n + 1) % 10, score: n / 50_000, issues: ["label"], png: pictures[n % 59],
+  name: `client_${n % 1000}/class/${n}.png`, client: n % 1000, given: n % 10, suggested: (n + 1) % 10, score: n / 50_000, issues: ["label"], png: pictures[n % 59],
 }));
 const clients = Array.from({ length: 1000 }, (_, client) => ({
   client, name: `client_${client}`, samples: 50, judged: 50, verdict: client % 3 ? "nothing wrong" : "label noise", probability: 0.9, noise_rate: 0.1,

@@ -73,8 +73,13 @@ TEST(Audit, FindsWrongLabelsOfClientsThatNoModelSaw) {
   EXPECT_GE(audit.quality.labels->recall.value_or(0), 0.85);
   EXPECT_GE(audit.quality.labels->precision.value_or(0), 0.8);
   EXPECT_NEAR(audit.findings.noise_rate, *audit.quality.true_noise_rate, 0.05);
-  EXPECT_NEAR(audit.confident_rate, *audit.quality.true_noise_rate, 0.1);
+  ASSERT_TRUE(audit.quality.labels_by_sums);
+  EXPECT_EQ(audit.quality.labels_by_sums->flagged,
+            std::ranges::count(audit.findings.issues_by_sums, true));
+  EXPECT_EQ(audit.quality.labels_by_sums->wrong, audit.quality.labels->wrong);
+  EXPECT_NEAR(audit.findings.confident_rate, *audit.quality.true_noise_rate, 0.1);
   for (const std::size_t noisy : {1, 4}) {
+    EXPECT_NEAR(audit.findings.clients[noisy].noise_rate, 0.4, 0.1);
     EXPECT_NEAR(audit.findings.clients[noisy].kind.rate, 0.4, 0.12);
     EXPECT_NE(audit.findings.clients[noisy].kind.kind, NoiseKind::none);
   }
@@ -173,13 +178,42 @@ TEST(Audit, ModelsThatHaveLearntTooLittleAreAWarning) {
   EXPECT_THAT(audit.warnings.front(), HasSubstr("learnt too little to judge labels"));
 }
 
-// Members that judge themselves and send sums find what one place with all data finds, bit for bit.
+TEST(Audit, LabelsThatAreEquallyNoisyEverywhereAreAWarning) {
+  const auto warnings_with = [](const std::string& noise) {
+    const Experiment experiment = easy(noise);
+    const World world = make_world(experiment, builtin_registry());
+    return audit_of(experiment, world, {.plant = 0.0}).warnings;
+  };
+  EXPECT_THAT(warnings_with("[[noise]]\nname = \"symmetric\"\nrate = 0.2\n"),
+              ::testing::ElementsAre(::testing::MatchesRegex(
+                  "about [12][0-9] % of the labels seem to be wrong, but no client stands out. "
+                  "Verdicts compare clients with the cleanest of them: the labels may be equally "
+                  "noisy everywhere")));
+  EXPECT_TRUE(warnings_with("").empty()) << "where none are wrong";
+  EXPECT_TRUE(warnings_with(kWrongLabels).empty()) << "where some clients stand out";
+}
+
+// Members that judge themselves and send sums find what one place finds from sums, bit for bit.
 TEST(Audit, AFederationThatAuditsItselfFindsTheSame) {
   Experiment experiment = easy(kWrongLabels);
   experiment.rounds = 8;
   experiment.train.momentum = 0.5;
   const World world = make_world(experiment, builtin_registry());
   const Audit audit = audit_of(experiment, world, {.plant = 0.0});
+  const std::vector<HeldSample> held = samples_of(world.clients);
+  const at::Tensor& images = world.data.train.images;
+  std::vector<ImageStats> stats;
+  for (const HeldSample& sample : held) {
+    stats.push_back(image_stats({{images[sample.sample].data_ptr<std::uint8_t>(),
+                                  static_cast<std::size_t>(images[sample.sample].numel())},
+                                 images.size(1),
+                                 images.size(2),
+                                 images.size(3)}));
+  }
+  const Judgement judgement = judge_out_of_sample(
+      experiment, world, held, images, {.folds = 3}, builtin_registry(),
+      {.lanes = 1, .device = "cpu"}, nullptr, [](std::int64_t, std::int64_t, double) {});
+  const AuditFindings summed = make_findings({held, judgement, stats, images, 6, experiment.seed});
   Json tree = easy_tree(kWrongLabels);
   tree["rounds"] = 8;
   tree["train"]["momentum"] = 0.5;
@@ -193,7 +227,10 @@ TEST(Audit, AFederationThatAuditsItselfFindsTheSame) {
   const auto memories = session.engine().memories();
   std::size_t place = 0;
   for (std::int64_t client = 0; client < 6; ++client) {
-    const ClientFinding& expected = audit.findings.clients[static_cast<std::size_t>(client)];
+    const ClientFinding& expected = summed.clients[static_cast<std::size_t>(client)];
+    const ClientFinding& alone = audit.findings.clients[static_cast<std::size_t>(client)];
+    EXPECT_EQ(alone.probabilities, expected.probabilities);
+    EXPECT_EQ(alone.confident_rate, expected.noise_rate);
     EXPECT_EQ(findings.noise_levels.at(client), expected.noise_rate);
     EXPECT_EQ(findings.scores.at("excess_rate").at(client), expected.kind.rate);
     EXPECT_EQ(findings.scores.at("p_label_noise").at(client), expected.probabilities[1]);
@@ -203,13 +240,13 @@ TEST(Audit, AFederationThatAuditsItselfFindsTheSame) {
     const audit::Kept kept =
         audit::read_kept(memories.at(client).own, expected.samples, world.data.classes);
     for (const SampleFinding& sample : kept.found) {
-      ASSERT_LT(place, audit.findings.samples.size());
-      EXPECT_EQ(sample, audit.findings.samples[place]) << "sample " << place;
+      ASSERT_LT(place, summed.samples.size());
+      EXPECT_EQ(sample, summed.samples[place]) << "sample " << place;
       ++place;
     }
   }
-  EXPECT_EQ(place, audit.findings.samples.size());
-  EXPECT_GT(audit.findings.clients[1].label_issues, 0);
+  EXPECT_EQ(place, summed.samples.size());
+  EXPECT_GT(summed.clients[1].label_issues, 0);
 }
 
 // What an attacker sends says nothing about its data: the audit trains every client itself.
@@ -261,6 +298,11 @@ clients = [4]
   }
   const Json json = audit_json(audit, world, experiment, {});
   EXPECT_EQ(json["quality"]["labels_by_kind"]["pair"]["wrong"], 36);
+  // The rate over what others have is not the one that a verdict is made of.
+  EXPECT_EQ(json["clients"][4]["excess_rate"], audit.findings.clients[4].kind.rate);
+  EXPECT_EQ(json["clients"][4]["features"]["expected_rate"],
+            audit.findings.clients[4].kind.expected_rate);
+  EXPECT_FALSE(json["clients"][4]["features"].contains("excess_rate"));
 }
 
 TEST(LabelNoiseKinds, AreThoseOfTheBlockThatChangedASampleLast) {

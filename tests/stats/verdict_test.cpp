@@ -74,7 +74,7 @@ TEST(Verdict, AFeatureShiftsTheOddsByItsCoefficients) {
 // A client that holds few classes is noisy as often as one that holds all.
 TEST(Verdict, ARareMixOfClassesSaysNothingAboutNoise) {
   VerdictFeatures features{};
-  features[feature("excess_rate")] = 0.3;
+  features[feature("expected_rate")] = 0.3;
   const auto common = verdict_probabilities(features);
   features[feature("mix_distance")] = 0.7;
   const auto rare = verdict_probabilities(features);

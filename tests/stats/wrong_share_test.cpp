@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
+#include <span>
+#include <vector>
 
 #include "winnow/base/random.h"
 
@@ -16,6 +19,7 @@ struct Labels {
   std::vector<float> p;
   std::vector<std::int64_t> given;
   std::vector<std::int64_t> model;
+  std::vector<bool> is_wrong;
   double wrong = 0.0;
 
   WrongShare fit() const { return fit_wrong_share({kClasses, p, given, model}); }
@@ -45,6 +49,7 @@ Labels draw(std::uint64_t seed, std::int64_t count, double rate, bool pair) {
     const auto step = pair ? 1 : 1 + static_cast<std::int64_t>(stream.below(kClasses - 1));
     labels.given.push_back(wrong ? (label + step) % kClasses : label);
     labels.model.push_back(static_cast<std::int64_t>(model));
+    labels.is_wrong.push_back(wrong);
     labels.wrong += wrong ? 1.0 / static_cast<double>(count) : 0.0;
   }
   return labels;
@@ -85,6 +90,51 @@ TEST(WrongShare, TheFlipsAreThoseOfTheLabels) {
       EXPECT_NEAR(found.flips[static_cast<std::size_t>(j * kClasses + i)], expected, 0.05);
     }
   }
+}
+
+TEST(WrongShare, IsTheMeanOfWhatEverySampleSays) {
+  const Labels labels = draw(4, 3000, 0.3, false);
+  const WrongShare found = labels.fit();
+  double wrong = 0.0;
+  double called = 0.0;
+  double right = 0.0;
+  for (std::size_t i = 0; i < labels.given.size(); ++i) {
+    const std::vector<double> truth = found.true_class(
+        std::span(labels.p).subspan(i * kClasses, kClasses), labels.given[i], labels.model[i]);
+    double sum = 0.0;
+    for (const double share : truth) {
+      sum += share;
+    }
+    ASSERT_NEAR(sum, 1.0, 1e-9);
+    const double own = 1.0 - truth[static_cast<std::size_t>(labels.given[i])];
+    wrong += own / static_cast<double>(labels.given.size());
+    called += own > 0.5 ? 1.0 : 0.0;
+    right += own > 0.5 && labels.is_wrong[i] ? 1.0 : 0.0;
+  }
+  EXPECT_NEAR(wrong, found.rate, 1e-9);
+  EXPECT_GT(right / called, 0.8) << "and what it says is right";
+}
+
+TEST(WrongShare, SamplesThatWereNotJudgedHaveNoPartInIt) {
+  const Labels some = draw(5, 2000, 0.2, false);
+  Labels more = some;
+  std::vector<bool> judged(some.given.size(), true);
+  for (std::int64_t i = 0; i < 500; ++i) {
+    more.p.insert(more.p.end(), {0.97F, 0.01F, 0.01F, 0.01F});
+    more.given.push_back(3);
+    more.model.push_back(0);
+    judged.push_back(false);
+  }
+  const WrongShare found = fit_wrong_share({kClasses, more.p, more.given, more.model, &judged});
+  EXPECT_EQ(found.rate, some.fit().rate);
+  EXPECT_EQ(found.flips, some.fit().flips);
+}
+
+TEST(WrongShare, EndsOnceItIsToStop) {
+  const Labels labels = draw(6, 1000, 0.3, false);
+  const std::atomic<bool> stop{true};
+  EXPECT_GT(labels.fit().steps, 2);
+  EXPECT_EQ(fit_wrong_share({kClasses, labels.p, labels.given, labels.model}, &stop).steps, 1);
 }
 
 TEST(WrongShare, OfNothingIsNothing) {

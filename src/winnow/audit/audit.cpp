@@ -19,6 +19,8 @@ namespace {
 
 // An audit that finds fewer of the errors it can count says nothing about the others.
 constexpr double kTrustedRecall = 0.5;
+// A share of wrong labels that weak models do not make up where there are none: docs/audit.md.
+constexpr double kManyWrong = 0.05;
 
 // Statistics of all images, in as many runs as there are cores.
 std::vector<ImageStats> stats_of(const std::vector<HeldSample>& held, const at::Tensor& images) {
@@ -164,6 +166,7 @@ class Measuring {
     quality.true_noise_rate = static_cast<double>(std::ranges::count(wrong_, true)) /
                               std::max(1.0, static_cast<double>(wrong_.size()));
     quality.labels = measure(issues, wrong_, doubt);
+    quality.labels_by_sums = measure(findings_.issues_by_sums, wrong_, margins(judgement_.p));
     measure_kinds(issues, doubt, quality);
     quality.images = measure(inputs, distorted_, oddity);
     if (!judgement_.p_in_sample.empty()) {
@@ -202,14 +205,19 @@ class Measuring {
     }
   }
 
-  FoundQuality rule(const std::vector<float>& p) const {
+  // How far the given label of each sample lies behind the best other one.
+  std::vector<double> margins(const std::vector<float>& p) const {
     const auto classes = static_cast<std::size_t>(judgement_.classes);
     std::vector<double> doubt;
     for (std::size_t i = 0; i < held_.size(); ++i) {
       doubt.push_back(1.0 -
                       label_score(std::span(p).subspan(i * classes, classes), held_[i].given));
     }
-    return measure(beside_the_diagonal(p, judgement_.classes, held_), wrong_, doubt);
+    return doubt;
+  }
+
+  FoundQuality rule(const std::vector<float>& p) const {
+    return measure(beside_the_diagonal(p, judgement_.classes, held_), wrong_, margins(p));
   }
 
   void measure_clients(AuditQuality& quality) const {
@@ -268,8 +276,12 @@ class Measuring {
   std::vector<bool> distorted_;
 };
 
-// Models that are too weak to judge, verdicts without anyone to compare with, and clients or
-// folders that look like the test part of a set.
+bool is_noisy(const ClientFinding& client) {
+  return client.verdict != Verdict::nothing_wrong && client.verdict != Verdict::rare_but_honest;
+}
+
+// Models that are too weak to judge, verdicts without anyone to compare with or without anyone who
+// differs, and clients or folders that look like the test part of a set.
 // spec: audit 7
 std::vector<std::string> warnings_of(const World& world, const Audit& audit) {
   std::vector<std::string> warnings;
@@ -286,6 +298,15 @@ std::vector<std::string> warnings_of(const World& world, const Audit& audit) {
     warnings.emplace_back(
         "there is one owner only, and a verdict compares clients with each other: go by the share "
         "of wrong labels and by the samples");
+  }
+  const auto owners = std::ranges::count_if(
+      world.clients, [](const ClientData& client) { return !client.samples.empty(); });
+  if (owners > 1 && audit.findings.interval.low > kManyWrong &&
+      std::ranges::none_of(audit.findings.clients, is_noisy)) {
+    warnings.push_back(fmt::format(
+        "about {:.0f} % of the labels seem to be wrong, but no client stands out. Verdicts compare "
+        "clients with the cleanest of them: the labels may be equally noisy everywhere",
+        100.0 * audit.findings.noise_rate));
   }
   std::vector<std::string> tests;
   for (const std::string& name : world.data.client_names) {
@@ -396,18 +417,16 @@ Audit audit_world(const Experiment& experiment, const World& world, const AuditO
   std::vector<ImageStats> stats = stats_of(audit.held, images);
   const auto clients = std::ssize(world.clients);
   const auto look = [&] {
-    return make_findings({audit.held, judgement, stats, images, clients, experiment.seed});
+    const FindingsInput input{audit.held, judgement, stats, images, clients, experiment.seed};
+    AuditFindings found = make_findings(input);
+    judge_labels(input, stop, found);
+    return found;
   };
   if (!planted.labels.empty() || !planted.images.empty()) {
     measure_planted(planted, look(), audit.quality);
     remove_planted(planted, audit.held, judgement, stats);
   }
   audit.findings = look();
-  audit.confident_rate = audit.findings.noise_rate;
-  audit.findings.noise_rate =
-      modelled_noise_rate({audit.held, judgement, stats, images, clients, experiment.seed});
-  audit.findings.interval =
-      wilson(audit.findings.noise_rate, static_cast<double>(audit.findings.judged));
   imply_precision(audit.findings, audit.quality);
   audit.over_clients =
       make_folds(world.clients, world.data.classes, options.judge.folds, experiment.seed, 0)
@@ -420,6 +439,9 @@ Audit audit_world(const Experiment& experiment, const World& world, const AuditO
     Measuring(experiment, world, audit.held, audit.findings, judgement).measure_all(audit.quality);
   }
   audit.warnings = warnings_of(world, audit);
+  if (judgement.p_of.empty()) {
+    judgement.p_of.push_back(std::move(judgement.p));
+  }
   audit.p_of = std::move(judgement.p_of);
   audit.model_of = std::move(judgement.model_of);
   audit.stats = std::move(stats);

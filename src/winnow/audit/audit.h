@@ -38,6 +38,8 @@ struct FoundQuality {
 struct AuditQuality {
   // Against the ledger, where the truth is known.
   std::optional<FoundQuality> labels = {};
+  // Of what a federation that audits itself would call label issues, from sums.
+  std::optional<FoundQuality> labels_by_sums = {};
   // By kind of label noise, as noise_kinds.h has them; wrong labels of the other kinds are left
   // out.
   std::map<std::string, FoundQuality> labels_by_kind = {};
@@ -66,8 +68,10 @@ struct Audit {
   std::vector<std::vector<float>> p_of;
   std::vector<std::vector<std::int64_t>> model_of;  // whose fold's model that was
   std::vector<ImageStats> stats;
-  double confident_rate = 0.0;  // the share of wrong labels by confident learning
   bool over_clients = true;
+  // A member's own part of an audit that its federation made of sums: what only a look at all
+  // clients shows is not known here, and what a verdict is made of neither.
+  bool of_member = false;
   std::vector<std::string> warnings;
 };
 

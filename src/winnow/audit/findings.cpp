@@ -3,16 +3,21 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 
 #include "winnow/base/sha256.h"
 #include "winnow/method/audit/audit/own_samples.h"
 #include "winnow/stats/wrong_share.h"
+#include "winnow/train/nets.h"
 
 namespace winnow {
 namespace {
+
+constexpr double kLeastRight = 0.5;  // the probability from which a label passes for right
 
 ImageBytes bytes_at(const at::Tensor& images, std::int64_t sample) {
   return audit::image_at(
@@ -117,6 +122,7 @@ AuditFindings make_findings(const FindingsInput& input) {
   }
   const audit::Pooled pooled(classes, members);
   found.noise_rate = noise_rate(calibrated_joint(pooled.counts, all.labels.samples()), classes);
+  found.confident_rate = found.noise_rate;
   found.interval = wilson(found.noise_rate, static_cast<double>(found.judged));
   audit::flag_labels(given, pooled.bars, found.samples);
   for (std::size_t c = 0; c < places.size(); ++c) {
@@ -133,25 +139,60 @@ AuditFindings make_findings(const FindingsInput& input) {
   return found;
 }
 
-double modelled_noise_rate(const FindingsInput& input) {
+void judge_labels(const FindingsInput& input, const std::atomic<bool>* stop, AuditFindings& found) {
   const Judgement& judgement = input.judgement;
   const auto classes = static_cast<std::size_t>(judgement.classes);
-  double sum = 0.0;
-  for (std::size_t repetition = 0; repetition < judgement.p_of.size(); ++repetition) {
-    std::vector<float> p;
-    std::vector<std::int64_t> given;
-    std::vector<std::int64_t> model;
-    for (std::size_t i = 0; i < input.held.size(); ++i) {
-      if (judgement.judged[i]) {
-        const auto row = std::span(judgement.p_of[repetition]).subspan(i * classes, classes);
-        p.insert(p.end(), row.begin(), row.end());
-        given.push_back(input.held[i].given);
-        model.push_back(judgement.model_of[repetition][i]);
-      }
-    }
-    sum += fit_wrong_share({judgement.classes, p, given, model}).rate;
+  std::vector<std::int64_t> given;
+  for (const HeldSample& sample : input.held) {
+    given.push_back(sample.given);
   }
-  return sum / std::max(1.0, static_cast<double>(judgement.p_of.size()));
+  std::vector<WrongShare> fits;
+  for (std::size_t r = 0; r < judgement.model_of.size(); ++r) {
+    fits.push_back(fit_wrong_share(
+        {judgement.classes, judgement.rows_by(r), given, judgement.model_of[r], &judgement.judged},
+        stop));
+    if (stop != nullptr && stop->load()) {
+      throw Interrupted();
+    }
+  }
+  found.issues_by_sums.clear();
+  for (const SampleFinding& sample : found.samples) {
+    found.issues_by_sums.push_back(sample.is_label_issue);
+  }
+  std::vector<double> wrong(found.clients.size());
+  for (ClientFinding& client : found.clients) {
+    client.label_issues = 0;
+  }
+  for (std::size_t i = 0; i < input.held.size(); ++i) {
+    if (!judgement.judged[i]) {
+      continue;
+    }
+    std::vector<double> truth(classes);
+    for (std::size_t r = 0; r < fits.size(); ++r) {
+      const auto own = fits[r].true_class(judgement.rows_by(r).subspan(i * classes, classes),
+                                          given[i], judgement.model_of[r][i]);
+      std::ranges::transform(truth, own, truth.begin(), std::plus<>());
+    }
+    const auto client = static_cast<std::size_t>(input.held[i].client);
+    double& right = truth[static_cast<std::size_t>(given[i])];
+    SampleFinding& sample = found.samples[i];
+    sample.label_score = std::clamp(right / static_cast<double>(fits.size()), 0.0, 1.0);
+    sample.is_label_issue = sample.label_score < kLeastRight;
+    wrong[client] += 1.0 - sample.label_score;
+    found.clients[client].label_issues += sample.is_label_issue ? 1 : 0;
+    right = -1.0;
+    sample.suggested =
+        sample.is_label_issue ? std::ranges::max_element(truth) - truth.begin() : kNoSuggestion;
+  }
+  for (std::size_t c = 0; c < wrong.size(); ++c) {
+    ClientFinding& client = found.clients[c];
+    const auto judged = static_cast<double>(client.judged);
+    client.noise_rate = wrong[c] / std::max(1.0, judged);
+    client.interval = wilson(client.noise_rate, judged);
+  }
+  const auto judged = static_cast<double>(found.judged);
+  found.noise_rate = std::accumulate(wrong.begin(), wrong.end(), 0.0) / std::max(1.0, judged);
+  found.interval = wilson(found.noise_rate, judged);
 }
 
 std::vector<bool> beside_the_diagonal(std::span<const float> p, std::int64_t classes,

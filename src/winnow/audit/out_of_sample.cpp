@@ -95,7 +95,9 @@ class Judging {
     const std::size_t count = held.size();
     result_.classes = world.data.classes;
     result_.p.assign(count * place(result_.classes), 0.0F);
-    result_.p_of.assign(place(options.repetitions), result_.p);
+    if (options.repetitions > 1) {
+      result_.p_of.assign(place(options.repetitions), result_.p);
+    }
     result_.model_of.assign(place(options.repetitions), std::vector<std::int64_t>(count, 0));
     result_.judged.assign(count, true);
     result_.gradient_norm.assign(count, 0.0);
@@ -220,7 +222,9 @@ class Judging {
     const std::vector<std::int64_t> groups = groups_of(places);
     const audit::Said said = judge.ask(samples, groups);
     add_rows(said.p, places, result_.p);
-    add_rows(said.p, places, result_.p_of[place(repetition)]);
+    if (!result_.p_of.empty()) {
+      add_rows(said.p, places, result_.p_of[place(repetition)]);
+    }
     for (std::size_t i = 0; i < places.size(); ++i) {
       const std::size_t at = place(places[i]);
       result_.gradient_norm[at] += said.gradient_norms[i];

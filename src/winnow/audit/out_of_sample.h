@@ -28,8 +28,9 @@ struct HeldSample {
 
 struct Judgement {
   std::int64_t classes = 0;
-  std::vector<float> p;                  // a row for each sample; zeros where it was not judged
-  std::vector<std::vector<float>> p_of;  // the same of each repetition, whose mean `p` is
+  std::vector<float> p;  // a row for each sample, the mean of the repetitions
+  // The same of each repetition; empty where there is one only.
+  std::vector<std::vector<float>> p_of;
   // By repetition and sample, the fold whose model judged it.
   std::vector<std::vector<std::int64_t>> model_of;
   // False where the class of the given label was unknown to the model.
@@ -49,6 +50,9 @@ struct Judgement {
   std::span<const float> row(std::size_t place) const {
     return std::span(p).subspan(place * static_cast<std::size_t>(classes),
                                 static_cast<std::size_t>(classes));
+  }
+  std::span<const float> rows_by(std::size_t repetition) const {
+    return p_of.empty() ? p : p_of[repetition];
   }
 };
 

@@ -87,6 +87,7 @@ Json quality_json(const AuditQuality& quality) {
     }
   };
   part("labels", quality.labels);
+  part("labels_by_sums", quality.labels_by_sums);
   for (const auto& [kind, found] : quality.labels_by_kind) {
     json["labels_by_kind"][kind] = quality_json(found);
   }
@@ -117,6 +118,8 @@ Json client_json(const Audit& audit, const World& world, std::size_t c) {
   for (std::size_t v = 0; v < kVerdicts; ++v) {
     verdicts[std::string(verdict_name(static_cast<Verdict>(v)))] = client.probabilities[v];
   }
+  // What the server did not tell a member is not known to it.
+  const auto known = [&](Json value) { return audit.of_member ? Json() : std::move(value); };
   Json features = Json::object();
   for (std::size_t f = 0; f < kVerdictFeatures; ++f) {
     features[std::string(verdict_feature_names()[f])] = client.features[f];
@@ -131,17 +134,18 @@ Json client_json(const Audit& audit, const World& world, std::size_t c) {
           {"noise_rate", client.noise_rate},
           {"noise_rate_low", client.interval.low},
           {"noise_rate_high", client.interval.high},
+          {"confident_noise_rate", client.confident_rate},
           {"too_few_to_say", client.too_few},
           {"kind", client.kind_text()},
-          {"kinds", weights},
+          {"kinds", known(std::move(weights))},
           {"excess_rate", client.kind.rate},
           {"label_issues", client.label_issues},
           {"input_noise_issues", client.input_issues},
-          {"missing_classes", client.missing_classes},
+          {"missing_classes", known(client.missing_classes)},
           {"rare_classes", client.rare_classes},
           {"duplicates_inside", client.duplicates_inside},
-          {"duplicates_across", client.duplicates_across},
-          {"features", features}};
+          {"duplicates_across", known(client.duplicates_across)},
+          {"features", known(std::move(features))}};
 }
 
 std::vector<std::string> issues_of(const SampleFinding& sample) {
@@ -205,7 +209,7 @@ std::string clients_csv(const Audit& audit, const World& world) {
       "client,name,samples,judged,verdict,probability,p_nothing_wrong,p_label_noise,p_input_noise,"
       "p_rare_but_honest,p_hostile,noise_rate,noise_rate_low,noise_rate_high,too_few_to_say,kind,"
       "excess_rate,label_issues,input_noise_issues,missing_classes,rare_classes,duplicates_inside,"
-      "duplicates_across";
+      "duplicates_across,confident_noise_rate";
   text += world.truth_known ? ",true_wrong_share,true_distorted_share\n" : "\n";
   const TruthOfClients truth(audit, world);
   for (std::size_t c = 0; c < audit.findings.clients.size(); ++c) {
@@ -226,7 +230,8 @@ std::string clients_csv(const Audit& audit, const World& world) {
          std::to_string(client.label_issues), std::to_string(client.input_issues),
          csv_field(class_list(world, client.missing_classes)),
          csv_field(class_list(world, client.rare_classes)),
-         std::to_string(client.duplicates_inside), std::to_string(client.duplicates_across)});
+         std::to_string(client.duplicates_inside), std::to_string(client.duplicates_across),
+         number(client.confident_rate)});
     if (world.truth_known) {
       fields.push_back(number(truth.wrong[c]));
       fields.push_back(number(truth.distorted[c]));
@@ -242,7 +247,7 @@ std::string samples_csv(const Audit& audit, const World& world) {
       "is_outlier_issue,outlier_score,is_near_duplicate_issue,near_duplicate_score,"
       "near_duplicate_sets,is_dark_issue,dark_score,is_light_issue,light_score,is_blurry_issue,"
       "blurry_score,is_low_information_issue,low_information_score,is_input_noise_issue,"
-      "input_noise_score";
+      "input_noise_score,suggested_label";
   const bool in_sample = !audit.in_sample_issues.empty();
   text += in_sample ? ",is_label_issue_in_sample\n" : "\n";
   const auto flag = [](bool is) { return is ? "true" : "false"; };
@@ -252,7 +257,7 @@ std::string samples_csv(const Audit& audit, const World& world) {
     text += fmt::format(
         "{},{},{},{},{},{},{},{:.4f},{},{:.4f},{},{:.4f},{},{},{:.4f},{},{:.4f},{},{:.4f},{},{:.4f}"
         ","
-        "{},{:.4f}{}\n",
+        "{},{:.4f},{}{}\n",
         held.sample, csv_field(world.data.name_of(held.sample)),
         csv_field(client_name(world, held.client)), flag(found.judged),
         csv_field(class_name(world, held.given)), csv_field(class_name(world, found.predicted)),
@@ -262,6 +267,7 @@ std::string samples_csv(const Audit& audit, const World& world) {
         flag(found.is_dark_issue), found.dark_score, flag(found.is_light_issue), found.light_score,
         flag(found.is_blurry_issue), found.blurry_score, flag(found.is_low_information_issue),
         found.low_information_score, flag(found.is_input_noise_issue), found.input_noise_score,
+        found.is_label_issue ? csv_field(class_name(world, found.suggested)) : "",
         in_sample ? (audit.in_sample_issues[i] ? ",true" : ",false") : "");
   }
   return text;
@@ -276,7 +282,7 @@ std::string relabel_csv(const Audit& audit, const World& world) {
       text += fmt::format("{},{},{},{},{:.4f},\n", csv_field(world.data.name_of(held.sample)),
                           csv_field(client_name(world, held.client)),
                           csv_field(class_name(world, held.given)),
-                          csv_field(class_name(world, found.predicted)), found.label_score);
+                          csv_field(class_name(world, found.suggested)), found.label_score);
     }
   }
   return text;
@@ -353,6 +359,9 @@ Json audit_json(const Audit& audit, const World& world, const Experiment& experi
   for (const double threshold : audit.findings.thresholds) {
     thresholds.push_back(std::isfinite(threshold) ? Json(threshold) : Json());
   }
+  if (audit.of_member) {
+    thresholds = Json();  // the server does not tell them
+  }
   Json conditions = Json::object();
   for (const std::string& name : condition_names()) {
     conditions[name] = condition_value(audit, name);
@@ -372,7 +381,7 @@ Json audit_json(const Audit& audit, const World& world, const Experiment& experi
           {"noise_rate", audit.findings.noise_rate},
           {"noise_rate_low", audit.findings.interval.low},
           {"noise_rate_high", audit.findings.interval.high},
-          {"confident_noise_rate", audit.confident_rate},
+          {"confident_noise_rate", audit.findings.confident_rate},
           {"shares", conditions},
           {"quality", quality_json(audit.quality)},
           {"warnings", audit.warnings},
@@ -397,7 +406,7 @@ Json audit_page_data(const Audit& audit, const World& world, const Experiment& e
     samples.push_back({{"name", world.data.name_of(held.sample)},
                        {"client", held.client},
                        {"given", held.given},
-                       {"predicted", found.predicted},
+                       {"suggested", found.is_label_issue ? found.suggested : held.given},
                        {"score", found.label_score},
                        {"issues", issues_of(found)},
                        {"png", base64(picture_of(world.data.train.images[held.sample]))}});

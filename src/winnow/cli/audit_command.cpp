@@ -110,6 +110,7 @@ void print_quality(const AuditQuality& quality) {
       fmt::print("{}", quality_line(fmt::format("of these {}", kind), found));
     }
   }
+  line("wrong labels, as sums of a federation find them", quality.labels_by_sums);
   line("distorted images, by the ledger", quality.images);
   line("clients with label noise, by the ledger", quality.label_clients);
   line("clients with input noise, by the ledger", quality.image_clients);
@@ -253,9 +254,6 @@ void audit_data(AuditFlags& flags, Program& program) {
   write_file_whole(out / "relabel.csv", relabel_csv(audit, world));
   write_file_whole(out / "audit.html",
                    render_audit_page(audit_page_data(audit, world, experiment, flags.pictures)));
-  if (flags.judgement) {
-    write_judgement(audit, world, out / "judgement.npz");
-  }
   write_file_whole(out / "audit.json",
                    json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   if (flags.json) {
@@ -267,6 +265,10 @@ void audit_data(AuditFlags& flags, Program& program) {
     tell("warning: " + warning + "\n");
   }
   check_conditions(conditions, audit, program);
+  if (flags.judgement) {
+    // Last: it is by far the largest file, and what else was found must not be lost with it.
+    write_judgement(audit, world, out / "judgement.npz");
+  }
 }
 
 }  // namespace

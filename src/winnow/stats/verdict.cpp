@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, kVerdicts> kVerdictNames{
     "nothing wrong", "label noise", "input noise", "rare but honest", "hostile"};
 
 constexpr std::array<std::string_view, kVerdictFeatures> kFeatureNames{
-    "excess_rate",    "kind_gain",      "systematic",      "mixture_gain",  "image_shift",
+    "expected_rate",  "kind_gain",      "systematic",      "mixture_gain",  "image_shift",
     "image_distance", "gradient_shift", "neighbour_shift", "update_cosine", "update_norm",
     "mix_distance",   "disagreement",   "noise_shift",     "blur",          "image_spread"};
 

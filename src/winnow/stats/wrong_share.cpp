@@ -16,14 +16,45 @@ constexpr double kFirstRate = 0.3;
 constexpr std::int64_t kMostShareSteps = 300;
 constexpr double kShareStill = 1e-6;  // of the mean log-likelihood
 
+double log_of(float p) {
+  return math::log(std::clamp(static_cast<double>(p), kLeastProbability, 1.0));
+}
+
+// The probabilities of the true class of a sample before its label is looked at, in place: `q` has
+// sharpened logarithms of them with the model's factors.
+void normalise(std::span<double> q) {
+  const double most = std::ranges::max(q);
+  double sum = 0.0;
+  for (double& share : q) {
+    share = math::exp(share - most);
+    sum += share;
+  }
+  std::ranges::for_each(q, [sum](double& share) { share /= sum; });
+}
+
+// Fills `known` with what the label adds, and returns the label's probability.
+double look_at_label(std::span<const double> q, std::span<const double> flips, std::size_t given,
+                     std::span<double> known) {
+  const std::size_t classes = q.size();
+  double whole = 0.0;
+  for (std::size_t j = 0; j < classes; ++j) {
+    known[j] = q[j] * flips[j * classes + given];
+    whole += known[j];
+  }
+  whole = std::max(whole, 1e-300);
+  std::ranges::for_each(known, [whole](double& share) { share /= whole; });
+  return whole;
+}
+
 class ShareFit {
  public:
-  explicit ShareFit(const JudgedLabels& labels)
+  ShareFit(const JudgedLabels& labels, const std::atomic<bool>* stop)
       : labels_(labels),
+        stop_(stop),
         classes_(static_cast<std::size_t>(labels.classes)),
-        models_(static_cast<std::size_t>(std::ranges::max(labels.model)) + 1),
-        bias_(models_ * classes_) {
+        models_(static_cast<std::size_t>(std::ranges::max(labels.model)) + 1) {
     result_.sharpness = kFirstSharpness;
+    result_.bias.assign(models_ * classes_, 0.0);
     result_.flips.assign(classes_ * classes_,
                          kFirstRate / std::max(1.0, static_cast<double>(classes_ - 1)));
     for (std::size_t j = 0; j < classes_; ++j) {
@@ -31,16 +62,18 @@ class ShareFit {
     }
     logs_.reserve(labels.p.size());
     for (const float p : labels.p) {
-      logs_.push_back(math::log(std::clamp(static_cast<double>(p), kLeastProbability, 1.0)));
+      logs_.push_back(static_cast<float>(log_of(p)));
     }
   }
 
   WrongShare fit() {
     double before = -1e300;
-    double likelihood = step();
-    while (result_.steps < kMostShareSteps && std::abs(likelihood - before) >= kShareStill) {
+    double likelihood = look();
+    while (result_.steps < kMostShareSteps && std::abs(likelihood - before) >= kShareStill &&
+           !stopped()) {
+      take();
       before = likelihood;
-      likelihood = step();
+      likelihood = look();
     }
     return std::move(result_);
   }
@@ -54,108 +87,108 @@ class ShareFit {
     std::vector<double> due;   // the same without knowing it
   };
 
-  // The probabilities of the true class of a sample, before its label is looked at.
-  void true_class(std::size_t sample, std::size_t model, std::vector<double>& q) const {
-    const double* log_p = logs_.data() + sample * classes_;
-    double most = -1e300;
-    for (std::size_t j = 0; j < classes_; ++j) {
-      q[j] = result_.sharpness * log_p[j] + bias_[model * classes_ + j];
-      most = std::max(most, q[j]);
-    }
-    double sum = 0.0;
-    for (double& share : q) {
-      share = math::exp(share - most);
-      sum += share;
-    }
-    std::ranges::for_each(q, [sum](double& share) { share /= sum; });
-  }
+  bool stopped() const { return stop_ != nullptr && stop_->load(); }
 
-  // Fills `known` with what the label adds, and returns the label's probability.
-  double look_at_label(const std::vector<double>& q, std::size_t given,
-                       std::vector<double>& known) const {
-    double whole = 0.0;
-    for (std::size_t j = 0; j < classes_; ++j) {
-      known[j] = q[j] * result_.flips[j * classes_ + given];
-      whole += known[j];
-    }
-    whole = std::max(whole, 1e-300);
-    std::ranges::for_each(known, [whole](double& share) { share /= whole; });
-    return whole;
-  }
-
-  // One step of expectation maximisation; returns the mean log-likelihood before it.
-  double step() {
-    std::vector<Sums> sums(models_, Sums(classes_));
-    std::vector<double> joint(classes_ * classes_);
+  // The half of a step that looks at the samples; returns the mean log-likelihood.
+  double look() {
+    sums_.assign(models_, Sums(classes_));
+    joint_.assign(classes_ * classes_, 0.0);
+    slope_ = 0.0;
+    curvature_ = 0.0;
     std::vector<double> q(classes_);
     std::vector<double> known(classes_);
     double likelihood = 0.0;
     double right = 0.0;
-    double slope = 0.0;  // of the likelihood, by sharpness
-    double curvature = 0.0;
+    double count = 0.0;
     for (std::size_t i = 0; i < labels_.given.size(); ++i) {
+      if (labels_.judged != nullptr && !(*labels_.judged)[i]) {
+        continue;
+      }
+      count += 1.0;
       const auto model = static_cast<std::size_t>(labels_.model[i]);
       const auto given = static_cast<std::size_t>(labels_.given[i]);
-      true_class(i, model, q);
-      likelihood += math::log(look_at_label(q, given, known));
+      const std::span logs = std::span(logs_).subspan(i * classes_, classes_);
+      for (std::size_t j = 0; j < classes_; ++j) {
+        q[j] =
+            result_.sharpness * static_cast<double>(logs[j]) + result_.bias[model * classes_ + j];
+      }
+      normalise(q);
+      likelihood += math::log(look_at_label(q, result_.flips, given, known));
       right += known[given];
-      Sums& own = sums[model];
+      Sums& own = sums_[model];
       double mean = 0.0;
       double square = 0.0;
       for (std::size_t j = 0; j < classes_; ++j) {
-        const double log_p = logs_[i * classes_ + j];
-        joint[j * classes_ + given] += known[j];
+        const auto log_p = static_cast<double>(logs[j]);
+        joint_[j * classes_ + given] += known[j];
         own.seen[j] += known[j];
         own.due[j] += q[j];
-        slope += (known[j] - q[j]) * log_p;
+        slope_ += (known[j] - q[j]) * log_p;
         mean += q[j] * log_p;
         square += q[j] * log_p * log_p;
       }
-      curvature += square - mean * mean;
+      curvature_ += square - mean * mean;
     }
-    const auto count = static_cast<double>(labels_.given.size());
-    result_.rate = 1.0 - right / count;
     ++result_.steps;
-    if (curvature > 0.0) {
-      result_.sharpness =
-          std::clamp(result_.sharpness + slope / curvature, kLeastSharpness, kMostSharpness);
-    }
-    take(sums, joint);
-    return likelihood / count;
+    result_.rate = count > 0.0 ? 1.0 - right / count : 0.0;
+    return count > 0.0 ? likelihood / count : 0.0;
   }
 
-  void take(const std::vector<Sums>& sums, const std::vector<double>& joint) {
+  // The half that fits to what was seen.
+  void take() {
+    if (curvature_ > 0.0) {
+      result_.sharpness =
+          std::clamp(result_.sharpness + slope_ / curvature_, kLeastSharpness, kMostSharpness);
+    }
     for (std::size_t j = 0; j < classes_; ++j) {
       double row = 0.0;
       for (std::size_t i = 0; i < classes_; ++i) {
-        row += joint[j * classes_ + i];
+        row += joint_[j * classes_ + i];
       }
       for (std::size_t i = 0; i < classes_ && row > 0.0; ++i) {
-        result_.flips[j * classes_ + i] = joint[j * classes_ + i] / row;
+        result_.flips[j * classes_ + i] = joint_[j * classes_ + i] / row;
       }
     }
     for (std::size_t m = 0; m < models_; ++m) {
-      const Sums& own = sums[m];
+      const Sums& own = sums_[m];
       for (std::size_t j = 0; j < classes_; ++j) {
         // One sample more on either side: a class that hardly occurs has no factor of its own.
-        bias_[m * classes_ + j] += math::log((own.seen[j] + 1.0) / (own.due[j] + 1.0));
+        result_.bias[m * classes_ + j] += math::log((own.seen[j] + 1.0) / (own.due[j] + 1.0));
       }
     }
   }
 
   const JudgedLabels& labels_;
+  const std::atomic<bool>* stop_;
   std::size_t classes_;
   std::size_t models_;
-  std::vector<double> bias_;  // by model and class
-  std::vector<double> logs_;
+  std::vector<float> logs_;  // half of what doubles take: there is one for each sample and class
+  std::vector<Sums> sums_;   // by model
+  std::vector<double> joint_;
+  double slope_ = 0.0;  // of the likelihood, by sharpness
+  double curvature_ = 0.0;
   WrongShare result_;
 };
 
 }  // namespace
 
+std::vector<double> WrongShare::true_class(std::span<const float> p, std::int64_t given,
+                                           std::int64_t model) const {
+  std::vector<double> known(p.size());
+  std::vector<double> q(p.size());
+  for (std::size_t j = 0; j < q.size(); ++j) {
+    // As the fit has it, to the last bit.
+    q[j] = sharpness * static_cast<double>(static_cast<float>(log_of(p[j]))) +
+           bias[static_cast<std::size_t>(model) * q.size() + j];
+  }
+  normalise(q);
+  look_at_label(q, flips, static_cast<std::size_t>(given), known);
+  return known;
+}
+
 // spec: audit 2
-WrongShare fit_wrong_share(const JudgedLabels& labels) {
-  return labels.given.empty() ? WrongShare{} : ShareFit(labels).fit();
+WrongShare fit_wrong_share(const JudgedLabels& labels, const std::atomic<bool>* stop) {
+  return labels.given.empty() ? WrongShare{} : ShareFit(labels, stop).fit();
 }
 
 }  // namespace winnow

@@ -188,6 +188,17 @@ TEST_F(OwnAudit, TheOwnersPageHasItsSuspectsAndNobodyElses) {
   EXPECT_EQ(json["clients"][0]["noise_rate"], findings_.noise_levels.at(1));
   EXPECT_EQ(json["clients"][0]["verdict"], notes_["verdicts"]["1"]["verdict"]);
   EXPECT_EQ(json["folds"], 2);
+  EXPECT_EQ(json["confident_noise_rate"], findings_.noise_levels.at(1));
+  EXPECT_EQ(json["clients"][0]["confident_noise_rate"], findings_.noise_levels.at(1));
+  // What the member cannot know is left open, and what it can is there.
+  EXPECT_TRUE(json["thresholds"].is_null());
+  for (const char* name : {"missing_classes", "duplicates_across", "kinds", "features"}) {
+    EXPECT_TRUE(json["clients"][0][name].is_null()) << name;
+  }
+  EXPECT_EQ(json["clients"][0]["rare_classes"], Json::array());
+  for (const char* name : {"\"missing_classes\":null", "\"duplicates_across\":null"}) {
+    EXPECT_THAT(page, HasSubstr(name));
+  }
 }
 
 TEST_F(OwnAudit, AMemberThatWasNotJudgedIsToldSo) {

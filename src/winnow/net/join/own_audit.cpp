@@ -10,6 +10,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/text.h"
+#include "winnow/method/audit/audit/own_samples.h"
 #include "winnow/method/audit/audit/rows.h"
 #include "winnow/report/page.h"
 
@@ -42,6 +43,7 @@ World own_world(const AuditedMember& member) {
 
 Audit own_audit(const World& world, audit::Kept kept, const audit::Outcome& outcome) {
   Audit audit;
+  audit.of_member = true;
   audit.held = samples_of(world.clients);
   ClientFinding client;
   for (const SampleFinding& sample : kept.found) {
@@ -51,7 +53,15 @@ Audit own_audit(const World& world, audit::Kept kept, const audit::Outcome& outc
     client.input_issues += sample.is_input_noise_issue ? 1 : 0;
     client.duplicates_inside += sample.is_near_duplicate_issue ? 1 : 0;
   }
+  const std::vector<std::int64_t> held =
+      audit::count_labels(world.clients.front().given, world.data.classes);
+  for (std::size_t c = 0; c < held.size(); ++c) {
+    if (held[c] > 0 && held[c] < kRareClass) {
+      client.rare_classes.push_back(static_cast<std::int64_t>(c));
+    }
+  }
   client.noise_rate = outcome.noise_rate;
+  client.confident_rate = outcome.noise_rate;  // a federation has no other
   client.interval = outcome.interval;
   client.too_few = client.judged < kFewSamples;
   client.kind.kind = outcome.kind;
@@ -59,6 +69,7 @@ Audit own_audit(const World& world, audit::Kept kept, const audit::Outcome& outc
   client.probabilities = outcome.probabilities;
   client.verdict = likeliest_verdict(client.probabilities);
   audit.findings.noise_rate = client.noise_rate;
+  audit.findings.confident_rate = client.confident_rate;
   audit.findings.interval = client.interval;
   audit.findings.judged = client.judged;
   audit.findings.not_judged = client.samples - client.judged;

@@ -180,6 +180,7 @@ TEST(AuditMemory, RowsComeBackAndForgedOnesDoNot) {
     finding.predicted = 1;
   }
   found[1].is_label_issue = true;
+  found[1].suggested = 1;  // what it is told anew from the issue and the prediction
   found[1].label_score = 0.125;
   found[2].near_duplicate_set = 0;
   Archive archive;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "testing/exchanges.h"
@@ -145,6 +146,46 @@ TEST(AuditSums, AClientIsComparedWithTheOthersOfItsFold) {
   }
   members.push_back({&first, &confused, 0});
   EXPECT_LT(rate(3), 0.05);
+}
+
+// The counts of a fold's cleanest clients are summed once; each client's own are taken out again.
+TEST(AuditSums, AClientsOwnCountsAreNoEvidenceAboutItself) {
+  const Drawn drawn(8, 60);
+  const FirstSums first = drawn.first(0, 60);
+  Stream stream(8, "counts");
+  std::vector<SecondSums> seconds;
+  std::vector<JointCounts> each;
+  for (int client = 0; client < 14; ++client) {
+    seconds.emplace_back(kClasses);
+    for (std::int64_t n = 0; n < 60; ++n) {
+      const auto given = static_cast<std::int64_t>(stream.below(kClasses));
+      const bool beside = stream.bernoulli(0.03 * client);
+      seconds.back().counts.add(given, beside ? (given + 1) % kClasses : given);
+    }
+    each.push_back(seconds.back().counts);
+  }
+  std::vector<Member> members;
+  for (std::size_t m = 0; m < seconds.size(); ++m) {
+    members.push_back({&first, &seconds[m], static_cast<std::int64_t>(m % 4) - 1});
+  }
+  const Pooled pooled(kClasses, members);
+  const Confusion of_all = honest_confusion(each);
+  std::vector<std::size_t> cleanest(members.size());
+  std::iota(cleanest.begin(), cleanest.end(), std::size_t{0});
+  std::ranges::stable_sort(cleanest, {},
+                           [&](std::size_t m) { return find_kind(each[m], of_all).expected_rate; });
+  cleanest.resize(5);  // of 14
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    JointCounts others(kClasses);
+    for (const std::size_t other : cleanest) {
+      if (other != m && members[other].fold == members[m].fold) {
+        others += each[other];
+      }
+    }
+    const Confusion expected = members[m].fold < 0 ? of_all : model_confusion(of_all, others);
+    EXPECT_EQ(pooled.confusions[m].rows, expected.rows) << m;
+    EXPECT_EQ(pooled.kinds[m].expected_rate, find_kind(each[m], expected).expected_rate) << m;
+  }
 }
 
 // Where most clients have odd images, those are the middle of all; the others are still narrower.

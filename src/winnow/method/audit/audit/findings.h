@@ -14,11 +14,14 @@
 namespace winnow {
 
 inline constexpr std::int64_t kFewSamples = 30;  // too few to say: spec: audit 2
+inline constexpr std::int64_t kRareClass = 5;    // a class of fewer samples is rare
+inline constexpr std::int64_t kNoSuggestion = -1;
 
 struct SampleFinding {
   bool judged = true;
-  std::int64_t predicted = -1;
-  std::int64_t counted = -1;  // confident_class(); -1: nowhere
+  std::int64_t predicted = -1;             // by the model alone
+  std::int64_t suggested = kNoSuggestion;  // the label to put instead of one that is an issue
+  std::int64_t counted = -1;               // confident_class(); -1: nowhere
   double label_score = 1.0;
   double outlier_score = 1.0;
   double near_duplicate_score = 1.0;
@@ -50,7 +53,8 @@ struct ClientFinding {
   std::int64_t label_issues = 0;
   std::int64_t input_issues = 0;
   double noise_rate = 0.0;
-  Interval interval = {};
+  double confident_rate = 0.0;  // the same by confident learning
+  Interval interval = {};       // of the noise rate, if the samples were drawn again; no more
   bool too_few = false;
   KindFinding kind = {};
   std::vector<std::int64_t> missing_classes = {};  // that others hold

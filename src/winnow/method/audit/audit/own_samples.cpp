@@ -182,6 +182,7 @@ void flag_labels(std::span<const std::int64_t> given, std::span<const double> ba
     SampleFinding& sample = found[i];
     sample.is_label_issue =
         sample.judged && sample.label_score < bars[static_cast<std::size_t>(given[i])];
+    sample.suggested = sample.is_label_issue ? sample.predicted : kNoSuggestion;
   }
 }
 

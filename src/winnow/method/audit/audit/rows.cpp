@@ -51,6 +51,7 @@ SampleFinding finding_in(const double* row, std::int64_t samples, std::int64_t c
   for (const auto score : kSampleScores) {
     finding.*score = in_range(*row++, 0.0, 1.0, /*whole=*/false);
   }
+  finding.suggested = finding.is_label_issue ? finding.predicted : kNoSuggestion;
   return finding;
 }
 

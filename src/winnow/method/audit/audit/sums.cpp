@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "winnow/base/math.h"
@@ -15,8 +16,7 @@ std::string ClientFinding::kind_text() const {
 namespace audit {
 namespace {
 
-constexpr double kItemShare = 0.01;  // a finding about an item is one about few
-constexpr std::int64_t kRareClass = 5;
+constexpr double kItemShare = 0.01;      // a finding about an item is one about few
 constexpr double kSharedSamples = 10.0;  // that thresholds of all samples weigh in a fold's
 constexpr double kLeastSpread = 0.01;    // of an image statistic
 constexpr double kUsualDistance = 0.5;   // that a mix of classes of one's own explains
@@ -171,14 +171,23 @@ void Pooled::find_kinds(std::int64_t classes, const std::vector<Member>& members
   std::ranges::stable_sort(cleanest, {}, [this](std::size_t m) { return kinds[m].expected_rate; });
   cleanest.resize((members.size() + 2) / 3);
   confusions.assign(members.size(), of_all);
+  std::map<std::int64_t, JointCounts> cleanest_of;  // by fold
+  std::vector<std::int64_t> share_of(members.size());
+  for (const std::size_t m : cleanest) {
+    cleanest_of.try_emplace(members[m].fold, classes).first->second += each[m];
+    share_of[m] = 1;
+  }
   for (std::size_t m = 0; m < members.size(); ++m) {
     if (members[m].fold < 0) {
       continue;
     }
     JointCounts neighbours(classes);
-    for (const std::size_t other : cleanest) {
-      if (other != m && members[other].fold == members[m].fold) {
-        neighbours += each[other];
+    if (const auto of_fold = cleanest_of.find(members[m].fold); of_fold != cleanest_of.end()) {
+      neighbours += of_fold->second;
+    }
+    for (std::int64_t i = 0; share_of[m] > 0 && i < classes; ++i) {
+      for (std::int64_t j = 0; j < classes; ++j) {
+        neighbours.add(i, j, -each[m].at(i, j));  // its own are no evidence about itself
       }
     }
     confusions[m] = model_confusion(of_all, neighbours);
@@ -221,6 +230,7 @@ ClientFinding describe(const FirstSums& first, const SecondSums& second, const P
   const std::vector<std::int64_t>& judged = first.labels.samples();
   finding.judged = std::accumulate(judged.begin(), judged.end(), std::int64_t{0});
   finding.noise_rate = noise_rate(calibrated_joint(second.counts, judged), second.counts.classes());
+  finding.confident_rate = finding.noise_rate;
   finding.interval = wilson(finding.noise_rate, static_cast<double>(finding.judged));
   finding.too_few = finding.judged < kFewSamples;
   finding.kind = pooled.kinds[place];
