@@ -13,7 +13,7 @@ export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 WINNOW_PROGRAM=$build/
 cd "$work"
 case "$part" in
   tests)
-    for file in "$root"/tests/python/{stubs,methods,data,runs}_test.py; do
+    for file in "$root"/tests/python/{stubs,methods,data,runs,audit}_test.py; do
       PYTHONPATH=$PYTHONPATH:$root/tests/python "$python" "$file" --quiet
     done
     ;;

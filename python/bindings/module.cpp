@@ -371,6 +371,8 @@ PYBIND11_MODULE(_core, module) {
       .def(py::init(&make_arrays), py::arg("images"), py::arg("labels"), py::arg("clients"),
            py::arg("test_images"), py::arg("test_labels"))
       .def_readonly("digest", &Arrays::digest)
+      .def_property_readonly("images",
+                             [](const Arrays& arrays) { return wrap(arrays.train.images); })
       .def("number_of_clients", &number_of_clients);
 
   module.def("read_tree",

@@ -13,7 +13,7 @@ __version__: str
 _Settings = Mapping[str, Any]
 _Path = Union[str, os.PathLike[str]]
 _Array = Union[numpy.typing.ArrayLike, torch.Tensor]
-_Clients = Sequence[Union[int, str]]
+_Clients = Union[Sequence[Union[int, str]], _Array]
 _Labelled = Union[tuple[_Array, _Array], tuple[_Array, _Array, Optional[_Clients]]]
 _Data = Union[_Labelled, str]
 _Network = Union[torch.nn.Module, str, _Settings]

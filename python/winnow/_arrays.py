@@ -1,4 +1,6 @@
 """Images and labels that a program has in memory."""
+import numbers
+
 import numpy
 import torch
 
@@ -75,8 +77,17 @@ def _labels(value, name, count):
     return tensor.long()
 
 
+def _client_list(value):
+    return value.tolist() if hasattr(value, "tolist") else list(value)
+
+
+def are_numbers(clients):
+    """Whether clients are whole numbers rather than texts, which may look like some."""
+    return all(isinstance(client, numbers.Integral) for client in _client_list(clients))
+
+
 def _clients(value, count):
-    names = [str(name) for name in (value.tolist() if hasattr(value, "tolist") else value)]
+    names = [str(name) for name in _client_list(value)]
     if len(names) != count:
         raise Error(f"clients: {len(names)} of them, but {count} images", "data", "expected one for each image")
     return names

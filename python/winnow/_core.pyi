@@ -13,6 +13,7 @@ class Layout:
 
 class Arrays:
     digest: str
+    images: torch.Tensor
     def __init__(self, images: torch.Tensor, labels: torch.Tensor, clients: Sequence[str],
                  test_images: Optional[torch.Tensor], test_labels: Optional[torch.Tensor]) -> None: ...
     def number_of_clients(self) -> int: ...

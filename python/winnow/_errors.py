@@ -6,7 +6,15 @@ _WORDS = [(r"--force", "force=True"), (r"--out\b", "out="), (r"--trust-model", "
           (r"'winnow resume ([^']*)'", r"winnow.resume('\1')"), (r"'winnow run'", "winnow.run()"),
           (r"use --arithmetic (\w+)", r"set WINNOW_ARITHMETIC=\1 before Python starts"),
           (r"'winnow list methods'", "winnow.methods()"), (r"winnow sweep \S+", "winnow.sweep()"),
-          (r"--device", "device="), (r"--precision", "precision=")]
+          (r"--device", "device="), (r"--precision", "precision="), (r"--folds", "folds="),
+          (r"--rounds", "rounds=")]
+
+
+def in_python(text):
+    """What the command line says, in the words of Python."""
+    for words, ours in _WORDS:
+        text = re.sub(words, ours, text)
+    return text
 
 
 class Error(Exception):
@@ -17,12 +25,9 @@ class Error(Exception):
     """
 
     def __init__(self, message, kind="usage", hint=""):
-        for words, ours in _WORDS:
-            hint = re.sub(words, ours, hint)
-            message = re.sub(words, ours, message)
-        super().__init__(message)
+        super().__init__(in_python(message))
         self.kind = kind
-        self.hint = hint
+        self.hint = in_python(hint)
 
     def __str__(self):
         return self.args[0] + (f"\n  {self.hint}" if self.hint else "")

@@ -4,11 +4,12 @@ import json
 import os
 import pathlib
 import tempfile
+import warnings
 
 import torch
 
-from . import _core, _frame, _methods, _networks, _progress, _settings
-from ._errors import Error
+from . import _arrays, _core, _frame, _methods, _networks, _progress, _settings
+from ._errors import Error, in_python
 
 
 class Report:
@@ -269,7 +270,8 @@ def audit(x, y, clients=None, *, by="samples", model=None, out=None, force=False
     plant          share of wrong labels planted in a copy to measure how many the audit finds (0.02)
     overrides      keys of an experiment, as for winnow.run(): rounds=20, method="fedprox"
 
-    frame.attrs["audit"] is audit.json, where pandas is there: the share of wrong labels, how good the audit is.
+    frame.attrs["audit"] is audit.json, where pandas is there: the share of wrong labels, how good the audit is. What
+    the audit warns of is a warning of Python's. Clients that are texts stay texts in the frame, also "01".
     """
     if by not in ("samples", "clients"):
         raise Error(f"by = '{by}': expected samples or clients")
@@ -278,7 +280,7 @@ def audit(x, y, clients=None, *, by="samples", model=None, out=None, force=False
         raise Error(f"{folder} already holds an audit", "run", "name another folder with out=, or replace it with "
                     "force=True")
     if clients is None:
-        clients = ["0"] * len(x)
+        clients = [0] * len(x)
     tree = _core.audit_settings({})
     tree, _ = _settings.tree_of(tree, overrides, seed)
     arrays = _settings.use_data(tree, (x, y, clients), None, held_out=0.0)
@@ -292,13 +294,17 @@ def audit(x, y, clients=None, *, by="samples", model=None, out=None, force=False
                                 _settings.runtime(lanes, device, precision), _progress.teller(progress))
         except KeyboardInterrupt:
             raise KeyboardInterrupt("stopped; nothing was saved, so the audit must start from the beginning") from None
+    for warning in found["json"]["warnings"]:
+        warnings.warn(in_python(warning), stacklevel=2)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("audit.csv", "samples.csv", "relabel.csv", "audit.html"):
             (folder / name).write_text(found[name], encoding="utf-8")
         (folder / "audit.json").write_text(json.dumps(found["json"], indent=1) + "\n", encoding="utf-8")
-    frame = _frame.from_csv(found["samples.csv" if by == "samples" else "audit.csv"],
-                            ("name", "verdict", "kind", "near_duplicate_sets", "missing_classes", "rare_classes"))
+    texts = ["name", "verdict", "kind", "near_duplicate_sets", "missing_classes", "rare_classes"]
+    if by == "samples" and not _arrays.are_numbers(clients):
+        texts.append("client")
+    frame = _frame.from_csv(found["samples.csv" if by == "samples" else "audit.csv"], texts)
     if hasattr(frame, "attrs"):
         frame.attrs["audit"] = found["json"]
     return frame

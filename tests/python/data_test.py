@@ -41,6 +41,26 @@ class Data(Case):
                 else:
                     self.assertEqual(self.go(data).hash, expected)
 
+    def test_a_module_gives_the_model_of_the_command_line(self):
+        torch.manual_seed(1)
+        module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(256, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
+        run = self.go(model=module, out="module")
+        (x, y), (tx, ty) = self.data, self.test
+        numpy.savez(self.folder / "arrays.npz", train_images=x, train_labels=y, test_images=tx, test_labels=ty)
+        self.folder.joinpath("module.toml").write_text(
+            'rounds = 1\n[data]\nname = "npz"\npath = "arrays.npz"\n[federation]\nclients = 4\nfraction = 0.75\n'
+            '[model]\nname = "torchscript"\npath = "module.network.pt"\n'
+            '[train]\nepochs = 1\nbatch_size = 20\nlr = 0.05\n')
+        self.assertEqual(run.hash, self.command_line_hash("module.toml"))
+
+    def test_tensors_cross_without_a_copy(self):
+        # Both sides have the same memory.
+        x, y = torch.as_tensor(self.data[0])[:, None].contiguous(), torch.as_tensor(self.data[1]).long()
+        self.assertEqual(winnow._arrays._images(x, "x").data_ptr(), x.data_ptr())
+        self.assertEqual(winnow._arrays._images(self.data[0], "x").data_ptr(),
+                         self.data[0].__array_interface__["data"][0])
+        self.assertEqual(winnow._core.Arrays(x, y, [], None, None).images.data_ptr(), x.data_ptr())
+
     def test_colours(self):
         colours = numpy.random.default_rng(3).integers(0, 255, (60, 16, 16, 3), dtype=numpy.uint8)
         labels = numpy.arange(60) % 3
