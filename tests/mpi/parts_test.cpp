@@ -2,10 +2,13 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <map>
 #include <set>
 
+#include "run/small_run.h"
 #include "testing/errors.h"
 #include "winnow/mpi/bytes.h"
 #include "winnow/mpi/protocol.h"
@@ -176,6 +179,27 @@ TEST(SharedWorld, IsNotFoundWhereTheMemoryIsAnother) {
   for (const char* place : {"/nowhere", "/dev/null", "/proc/self/exe"}) {
     EXPECT_FALSE(SharedWorld::at(ByteWriter().text(place).put(std::uint64_t{0}).put(size).take()));
   }
+}
+
+TEST(SharedWorld, IsNoOrdinaryFileAndNoPipe) {
+  const TestFolder folder;
+  const std::optional<SharedWorld> shared = SharedWorld::of(some_world());
+  ASSERT_TRUE(shared);
+  const std::string address = shared->address();
+  ByteReader reader(address);
+  const std::string memory = reader.text();
+  const auto key = reader.get<std::uint64_t>();
+  const auto size = reader.get<std::size_t>();
+  const auto at = [&](const std::filesystem::path& place) {
+    return SharedWorld::at(ByteWriter().text(place.string()).put(key).put(size).take());
+  };
+  EXPECT_TRUE(at(memory));
+  // Every byte of it, but anybody could change them while they are read.
+  std::filesystem::copy_file(memory, folder / "copy");
+  ASSERT_EQ(std::filesystem::file_size(folder / "copy"), size);
+  EXPECT_FALSE(at(folder / "copy"));
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(at(folder / "pipe")) << "nor does it wait for somebody to write";
 }
 
 TEST(Shelf, ForgetsWhatWasUsedLongestAgo) {

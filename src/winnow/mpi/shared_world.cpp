@@ -223,15 +223,16 @@ std::optional<World> SharedWorld::at(const std::string& address) {
   const std::string file_name = reader.text();
   const auto key = reader.get<std::uint64_t>();
   const auto size = reader.get<std::size_t>();
-  const int file = ::open(file_name.c_str(), O_RDONLY | O_CLOEXEC);
+  // In a container of its own the name may be that of something else, even of a pipe to wait for.
+  const int file = ::open(file_name.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (file < 0) {
     return std::nullopt;
   }
-  // In a container of its own the name may be that of something else.
   struct stat found = {};
+  const int seals = ::fcntl(file, F_GET_SEALS);  // -1: not a file in memory
   const bool sealed = ::fstat(file, &found) == 0 && S_ISREG(found.st_mode) &&
-                      static_cast<std::size_t>(found.st_size) == size &&
-                      (::fcntl(file, F_GET_SEALS) & F_SEAL_WRITE) == F_SEAL_WRITE;
+                      static_cast<std::size_t>(found.st_size) == size && seals >= 0 &&
+                      (seals & F_SEAL_WRITE) != 0;
   const auto mapping = sealed ? std::make_shared<Mapping>(file, size, PROT_READ) : nullptr;
   ::close(file);
   if (mapping == nullptr || !mapping->there()) {
