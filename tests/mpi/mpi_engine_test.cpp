@@ -125,6 +125,18 @@ TEST(MpiEngine, RankZeroReceivesLessInSegments) {
   EXPECT_LT(words, gathered_words);
 }
 
+// All ranks of the tests are on one node.
+TEST(MpiEngine, LargeModelsOfOneNodeAreGatheredByDefault) {
+  if (last_rank() != 2) {
+    GTEST_SKIP() << "for three ranks";
+  }
+  const std::vector<std::string> large{"model.name=\"cnn2\"", "data.samples=12",
+                                       "federation.clients=6"};
+  const std::int64_t gathered = received(FoldBy::gather, large);
+  EXPECT_LT(received(FoldBy::segments, large), gathered);
+  EXPECT_EQ(received(FoldBy::best, large), gathered);
+}
+
 TEST(MpiEngine, MeasuresEnsemblesAndLastModelsAndManyPieces) {
   expect_same_rounds(experiment_with("rhfl", {"method.evaluate=\"ensemble\""}));
   expect_same_rounds(

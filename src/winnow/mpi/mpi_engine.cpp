@@ -22,6 +22,10 @@ using Clock = std::chrono::steady_clock;
 // What a rank keeps of a round for a sum. At its end this may be there three times.
 constexpr std::int64_t kKeptBytes = std::int64_t{1} << 30;
 
+// Within a node, models of this size are gathered during training in less time than segments of
+// them are exchanged after it (docs/scale.md).
+constexpr std::int64_t kLargeOnOneNode = std::int64_t{4} << 20;
+
 std::string command(Command kind) {
   return ByteWriter().put(kind).take();
 }
@@ -166,14 +170,16 @@ bool MpiEngine::keeps_models(const Dealt& dealt, const std::vector<FieldRule>& r
   for (int rank = 0; rank < ranks; ++rank) {
     most = std::max<std::int64_t>(most, std::ranges::count(dealt.owners, rank));
   }
-  const std::int64_t bytes =
-      most * std::ranges::count_if(answers, holds_models) * 4 * place_.crew().layout()->total();
+  const std::int64_t model = 4 * place_.crew().layout()->total();
+  const std::int64_t bytes = most * std::ranges::count_if(answers, holds_models) * model;
   // What rank 0 receives, in segments of a model: of words a whole sum of each rank, twice as
   // large; of floats a segment of each reply and one of the mean.
   const std::int64_t received =
       form == SumForm::fixed ? 2 * ranks * (ranks - 1) : elsewhere + ranks - 1;
   const bool halves = 2 * received <= elsewhere * ranks;
-  return all_summed && alike && bytes <= kKeptBytes && (fold_ == FoldBy::segments || halves);
+  const bool one_node = leader_.ranks().node_size() == leader_.ranks().size();
+  const bool gains = halves && !(one_node && model >= kLargeOnOneNode);
+  return all_summed && alike && bytes <= kKeptBytes && (fold_ == FoldBy::segments || gains);
 }
 
 Sums MpiEngine::ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,

@@ -25,7 +25,7 @@ namespace winnow {
 // How an engine of several processes adds up models where sums are enough: rank 0 does it alone, or
 // every rank one segment of each.
 enum class FoldBy {
-  best,  // segments where they gain
+  best,  // segments where they gain (docs/scale.md)
   gather,
   segments,
 };
