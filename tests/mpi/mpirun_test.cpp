@@ -224,6 +224,41 @@ TEST(Mpirun, ATerminatedJobSavesAndACheckpointOfThreeRanksGoesOnWithTwo) {
   expect_same(shop / "broken", shop / "calm");
 }
 
+// Every rank in a folder of its own, which each of them calls /proc/self/cwd.
+Words in_own_folders(const Workshop& shop, const Words& run) {
+  Words words{WINNOW_MPIRUN};
+  for (const std::string rank : {"0", "1"}) {
+    fs::create_directories(shop / rank);
+    words.insert(words.end(), {"-n", "1", "-wdir", (shop / rank).string(), WINNOW_ITSELF});
+    words.insert(words.end(), run.begin(), run.end());
+    words.insert(words.end(), {"--engine", "mpi", "--lanes", "1", "--device", "cpu", "--quiet"});
+    words.push_back(":");
+  }
+  words.pop_back();
+  return words;
+}
+
+TEST(Mpirun, ADirectoryThatIsNotSharedIsSaidAfterTheFirstRound) {
+  const Workshop shop;
+  const std::string experiment = (shop / "e.toml").string();
+  const Words run{"run", experiment, "--out", "/proc/self/cwd/run", "--set", "checkpoint_every=3"};
+  Words remembering = run;
+  remembering.insert(remembering.end(),
+                     {"--set", "method.name=\"scaffold\"", "--set", "federation.fraction=1.0"});
+  const Ended ended = call(shop, in_own_folders(shop, remembering));
+  EXPECT_EQ(ended.code, 5);
+  EXPECT_THAT(ended.err, HasSubstr("winnow: rank 1 ("));
+  EXPECT_THAT(ended.err,
+              HasSubstr(") does not see the run directory /proc/self/cwd/run, where it would have "
+                        "to save what its clients remember\n  put the run directory on a file "
+                        "system that all nodes share\n"));
+  EXPECT_EQ(rounds_logged(shop / "0/run"), 0U) << "it is not said only at the first checkpoint";
+  EXPECT_THAT(names_in(shop / "0/run"), Not(Contains(HasSubstr("seen"))));
+  EXPECT_FALSE(fs::exists(shop / "1/run"));
+  fs::remove_all(shop / "0/run");
+  done(shop, in_own_folders(shop, run));  // whose clients remember nothing
+}
+
 // It passes the signal on only after a while, and kills after the same time again.
 TEST(Mpirun, ATerminatedMpirunLetsTheRanksSave) {
   const Workshop shop;

@@ -73,10 +73,13 @@ class Engine : public Fleet {
   // Of those, who changed since the last call, ascending, and what one of them remembers.
   virtual std::vector<std::int64_t> take_changed() { return {}; }
   virtual ClientMemory memory(std::int64_t /*client*/) const { return {}; }
+  // Throws Error(kind run) where another process that has something to remember does not see the
+  // run directory, where it will have to write it.
+  virtual void check_directory(const std::filesystem::path& /*run*/) {}
   // Has every other process write what changed there into files of the folder, for the checkpoint
   // of that round, and returns all files that hold what their clients remember.
-  virtual std::vector<MemoryPart> save_parts(const std::filesystem::path& folder,
-                                             std::int64_t round) = 0;
+  [[nodiscard]] virtual std::vector<MemoryPart> save_parts(const std::filesystem::path& folder,
+                                                           std::int64_t round) = 0;
   // Replaces memory by what a checkpoint holds of all clients, which may be forged: throws
   // Error(kind run) that names the client where it does not fit the data, the networks or the
   // method's client side.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "winnow/base/error.h"
+#include "winnow/base/files.h"
 #include "winnow/federation/codec.h"
 #include "winnow/federation/firewall.h"
 #include "winnow/run/checkpoint.h"
@@ -279,6 +280,36 @@ std::map<std::int64_t, std::string> MpiEngine::own_hashes() const {
     }
   });
   return hashes;
+}
+
+void MpiEngine::check_directory(const std::filesystem::path& run) {
+  const auto elsewhere = [](const auto& holder) { return holder.second != 0; };
+  if (directory_is_shared_ || lanes_.size() == 1 || std::ranges::none_of(holders_, elsewhere)) {
+    return;
+  }
+  const std::filesystem::path token = temporary_beside(std::filesystem::absolute(run) / "seen");
+  write_file_whole(token, "");
+  const auto look = [&](int rank, ByteReader& answer) {
+    if (!answer.get<bool>()) {
+      throw Error(ErrorKind::run,
+                  fmt::format("{} does not see the run directory {}, where it would have to save "
+                              "what its clients remember",
+                              leader_.ranks().name(rank), run.string()),
+                  "put the run directory on a file system that all nodes share");
+    }
+  };
+  const auto remove = [&] {
+    std::error_code ignored;
+    std::filesystem::remove(token, ignored);
+  };
+  try {
+    leader_.ask_all(ByteWriter().put(Command::look).text(token.string()).take(), look);
+  } catch (...) {
+    remove();
+    throw;
+  }
+  remove();
+  directory_is_shared_ = true;
 }
 
 std::vector<MemoryPart> MpiEngine::save_parts(const std::filesystem::path& folder,

@@ -38,12 +38,14 @@ class MpiEngine final : public Engine {
   }
   ClientList with_samples() const override { return place_.members().with_samples(); }
   // Nobody is ever absent: a rank that does not answer ends the job.
-  std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override;
+  [[nodiscard]] std::vector<Absence> ask(const std::vector<Order>& orders,
+                                         const Fold& fold) override;
   // Models stay where they were trained until all replies have been heard, and every rank then adds
   // up a segment of them; where that gains nothing, or they would take too much memory, replies are
   // folded here.
-  Sums ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
-                    SumForm form, const Hear& hear) override;
+  [[nodiscard]] Sums ask_for_sums(const std::vector<Order>& orders,
+                                  const std::vector<FieldRule>& rules, SumForm form,
+                                  const Hear& hear) override;
   bool forms_sums() const override;
   const Traffic& traffic() const override { return traffic_; }
 
@@ -61,6 +63,7 @@ class MpiEngine final : public Engine {
   ClientMemory memory(std::int64_t client) const override {
     return place_.members().committed(client);
   }
+  void check_directory(const std::filesystem::path& run) override;
   std::vector<MemoryPart> save_parts(const std::filesystem::path& folder,
                                      std::int64_t round) override;
   void restore(std::map<std::int64_t, ClientMemory> memories) override;
@@ -90,6 +93,7 @@ class MpiEngine final : public Engine {
   const std::atomic<bool>* stop_;
   MpiExaminer examiner_;
   std::map<std::int64_t, int> holders_;  // of clients that remember something, or did
+  bool directory_is_shared_ = false;     // as far as it was needed
   std::uint64_t asks_ = 0;
   Traffic traffic_;
   TrainingLoss loss_;  // since the last commit

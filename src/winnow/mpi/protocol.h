@@ -30,7 +30,8 @@ enum class Command : std::uint8_t {
   own_models,      // values follow the answer
   commit,          //
   rollback,        // no answer
-  save,            // folder, round
+  look,            // path of a file: whether it is there
+  save,            // folder
   restore,         // memories
   stop,            // exit code; no answer, the last command
 };

@@ -5,7 +5,9 @@
 #include <torch/cuda.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -181,6 +183,11 @@ void Worker::answer(Command command, ByteReader& bytes, ByteWriter& answer) {
         const auto found = members.traces().find(client);
         put(answer, found == members.traces().end() ? Trace() : found->second);
       }
+      break;
+    }
+    case Command::look: {
+      std::error_code ignored;
+      answer.put(std::filesystem::exists(bytes.text(), ignored));
       break;
     }
     case Command::save:

@@ -474,8 +474,10 @@ RunOutcome play_to_end(Session& session, const fs::path& directory, RunObserver&
   observer.started(session);
   RunOutcome outcome;
   try {
+    session.check_directory(directory);
     while (session.rounds_done() < session.rounds()) {
       const Session::Played played = play_decided(session);
+      session.check_directory(directory);  // before the first checkpoint
       recorder.round(played);
       observer.played(session, played);
       if (session.rounds_done() % session.experiment().checkpoint_every == 0) {

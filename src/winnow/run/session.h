@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -64,7 +65,9 @@ class Session {
   // The run as of the last finished round. What the clients of other processes remember is not in
   // it: they write it into the folder by themselves, as save_parts() says.
   Checkpoint checkpoint() const;
-  std::vector<MemoryPart> save_parts(const std::filesystem::path& folder);
+  // As Engine::check_directory().
+  void check_directory(const std::filesystem::path& run) { engine_->check_directory(run); }
+  [[nodiscard]] std::vector<MemoryPart> save_parts(const std::filesystem::path& folder);
   // The same without clients and history, and what there is of the clients that changed since the
   // last call, or since the start, for the log of a CheckpointWriter.
   Checkpoint head() const;
