@@ -2,6 +2,11 @@
 // ranks, and nothing left behind by what fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
 
 #include "mpi/in_job.h"
 #include "run/method_schedules.h"
@@ -255,6 +260,53 @@ TEST(MpiEngine, AnErrorOnARankNamesItAndTheJobGoesOn) {
   }
   EXPECT_EQ(session.rounds_done(), 1);
   expect_same_rounds(small({"rounds=1"}));
+}
+
+bool reads_shared_world() {
+  std::ifstream maps("/proc/self/maps");
+  const std::string text{std::istreambuf_iterator<char>(maps), {}};
+  return text.find("memfd:winnow-world") != std::string::npos;
+}
+
+// While it is there the system gives this process no file of more than some bytes, nor memory that
+// is one.
+class NoLargeFiles {
+ public:
+  NoLargeFiles() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{1000, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~NoLargeFiles() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  NoLargeFiles(const NoLargeFiles&) = delete;
+  NoLargeFiles& operator=(const NoLargeFiles&) = delete;
+
+ private:
+  rlimit before_ = {};
+  void (*handler_)(int);
+};
+
+TEST(MpiEngine, WithoutSharedMemoryEveryRankMakesTheWorld) {
+  const Experiment experiment = small({"method.name=\"remembering\""});
+  const auto open = [&] {
+    return std::make_unique<Session>(experiment, in_job().registry, on_ranks(), nullptr);
+  };
+  EXPECT_FALSE(reads_shared_world());
+  auto session = open();
+  EXPECT_EQ(reads_shared_world(), last_rank() > 0);
+  session.reset();
+  {
+    const NoLargeFiles none;
+    session = open();
+  }
+  EXPECT_FALSE(reads_shared_world());
+  while (session->rounds_done() < session->rounds()) {
+    session->play();
+  }
+  EXPECT_EQ(hashes(session->history()), undisturbed_hashes(experiment));
 }
 
 TEST(MpiEngine, ABadExperimentFailsAsItDoesInOneProcess) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "mpi/mpirun.h"
 #include "run/method_schedules.h"
 #include "winnow/base/arithmetic.h"
@@ -154,7 +156,8 @@ TEST(Mpirun, ARankThatIsKilledEndsTheJobAndTheRunGoesOn) {
   done(shop, on(0, longer_run("calm")));
   Stream random(7, "kills");
   const int kills = all_of_it() ? 20 : 2;
-  for (int kill = 0; kill < kills; ++kill) {
+  int killed = 0;
+  while (killed < kills) {
     const bool fresh = !fs::exists(shop / "run");
     const std::size_t before = rounds_logged(shop / "run");
     Process process(on(3, fresh ? longer_run("run") : Words{"resume", "run", "--quiet"}),
@@ -168,15 +171,19 @@ TEST(Mpirun, ARankThatIsKilledEndsTheJobAndTheRunGoesOn) {
     }
     const std::size_t victim = random.below(3);
     ::kill(ranks[victim], SIGKILL);
+    ++killed;
     const Ended ended = process.wait();
     EXPECT_NE(ended.code, 0);
     EXPECT_THAT(ended.err, HasSubstr("process rank " + std::to_string(victim) + " "));
   }
+  EXPECT_EQ(killed, kills) << "the run came to its end before: it needs more rounds";
   // With fewer ranks, and then with none.
   Process fewer(on(2, {"resume", "run", "--quiet"}), with_mpi(shop));
   const std::size_t before = rounds_logged(shop / "run");
   wait_until([&] { return fewer.ended() || rounds_logged(shop / "run") >= before + 4; });
-  for (const pid_t rank : children_of(fewer.id())) {
+  const std::vector<pid_t> two = children_of(fewer.id());
+  EXPECT_THAT(two, SizeIs(2)) << "the run came to its end before: it needs more rounds";
+  for (const pid_t rank : two) {
     ::kill(rank, SIGKILL);
   }
   fewer.wait();
@@ -407,6 +414,59 @@ TEST(Mpirun, SegmentsLeaveTheSameRunWithLessSentToRankZero) {
   EXPECT_LT(2 * received.at("segments"), received.at("gather"));
 }
 
+// A line for each rank: the cores that it may run on.
+std::vector<std::int64_t> cores_of_ranks(const Workshop& shop, const std::string& binding) {
+  std::vector<std::int64_t> cores;
+  std::istringstream lines(
+      done(shop, {WINNOW_MPIRUN, "-n", "2", "--bind-to", binding, "nproc"}).out);
+  for (std::int64_t count = 0; lines >> count;) {
+    cores.push_back(count);
+  }
+  return cores;
+}
+
+Words bound_run(const std::string& binding, const std::string& out) {
+  return {WINNOW_MPIRUN, "-n",     "2",     "--bind-to", binding,    WINNOW_ITSELF,
+          "run",         "e.toml", "--out", out,         "--engine", "mpi",
+          "--device",    "cpu",    "--set", "rounds=1"};
+}
+
+TEST(Mpirun, WithoutLanesARankHasOneForEachOfItsCores) {
+  const Workshop shop;
+  const std::vector<std::int64_t> unbound = cores_of_ranks(shop, "none");
+  const std::vector<std::int64_t> bound = cores_of_ranks(shop, "core");
+  ASSERT_THAT(unbound, SizeIs(2));
+  ASSERT_THAT(bound, SizeIs(2));
+  if (unbound[0] == bound[0]) {
+    GTEST_SKIP() << "this machine has one core only";
+  }
+  const Ended shared = done(shop, bound_run("none", "shared"));
+  EXPECT_THAT(shared.err, Not(HasSubstr("--bind-to")));
+  EXPECT_EQ(read_summary(shop / "shared").at("lanes"), unbound[0] / 2 * 2) << "both have all cores";
+  const Ended own = done(shop, bound_run("core", "own"));
+  EXPECT_THAT(own.err, Not(HasSubstr("--bind-to")));
+  EXPECT_EQ(read_summary(shop / "own").at("lanes"), bound[0] + bound[1]);
+}
+
+TEST(Mpirun, MoreLanesThanCoresAreSaidFirst) {
+  const Workshop shop;
+  const std::vector<std::int64_t> cores = cores_of_ranks(shop, "core");
+  ASSERT_THAT(cores, SizeIs(2));
+  const std::int64_t lanes = cores[0] + 2;
+  Words words = bound_run("core", "run");
+  words.insert(words.end(), {"--lanes", std::to_string(lanes)});
+  const Ended ended = done(shop, words);
+  for (const std::string rank : {"rank 0 (", "rank 1 ("}) {
+    EXPECT_THAT(ended.err, HasSubstr(rank));
+  }
+  EXPECT_THAT(ended.err,
+              HasSubstr(fmt::format(") has {0} lanes on {1} {2}: start with 'mpirun --bind-to "
+                                    "none', or with '--map-by slot:PE={0}' or 'srun "
+                                    "--cpus-per-task={0}'\n",
+                                    lanes, cores[0], cores[0] == 1 ? "core" : "cores")));
+  EXPECT_EQ(read_summary(shop / "run").at("lanes"), 2 * lanes);
+}
+
 TEST(Mpirun, WrongUsageIsOneLineWithExitCodeTwo) {
   const Workshop shop;
   const Ended forgotten = call(shop, {WINNOW_MPIRUN, "-n", "2", WINNOW_ITSELF, "run", "e.toml"});
@@ -426,6 +486,13 @@ TEST(Mpirun, WrongUsageIsOneLineWithExitCodeTwo) {
   EXPECT_EQ(fold.code, 2);
   EXPECT_THAT(fold.err, HasSubstr("winnow: --fold half: unknown\n  expected best, gather or "
                                   "segments\n"));
+  // The first rank of the node fails to make the world that the other waits for.
+  const Ended data = call(shop, on(2, {"run", "e.toml", "--out", "none", "--set",
+                                       "data.name=\"npz\"", "--set", "data.path=\"missing.npz\""}));
+  EXPECT_EQ(data.code, 4);
+  EXPECT_THAT(data.err, HasSubstr("missing.npz"));
+  EXPECT_EQ(data.err.find("winnow: "), data.err.rfind("winnow: ")) << data.err;
+  EXPECT_FALSE(fs::exists(shop / "none"));
   const Ended file = call(shop, on(2, {"run", "missing.toml"}));
   EXPECT_EQ(file.code, 3);
   EXPECT_THAT(file.err, HasSubstr("missing.toml"));
