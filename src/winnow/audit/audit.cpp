@@ -305,7 +305,8 @@ std::vector<std::string> warnings_of(const World& world, const Audit& audit) {
       std::ranges::none_of(audit.findings.clients, is_noisy)) {
     warnings.push_back(fmt::format(
         "about {:.0f} % of the labels seem to be wrong, but no client stands out. Verdicts compare "
-        "clients with the cleanest of them: the labels may be equally noisy everywhere",
+        "clients with the cleanest of them: the labels may be equally noisy everywhere, or the "
+        "models may have learnt too little",
         100.0 * audit.findings.noise_rate));
   }
   std::vector<std::string> tests;
