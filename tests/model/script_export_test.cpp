@@ -7,9 +7,12 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "model/support.h"
 #include "winnow/model/projected_net.h"
@@ -22,6 +25,13 @@ using ::testing::HasSubstr;
 torch::jit::Module read_back(const std::string& bytes) {
   std::istringstream stream(bytes);
   return torch::jit::load(stream);
+}
+
+std::string exported(const std::string& model, const NetShape& shape, const State& state,
+                     const Normalisation& input) {
+  std::string bytes;
+  export_script(model, shape, state, input, [&bytes](std::string_view piece) { bytes += piece; });
+  return bytes;
 }
 
 const Normalisation kInput{{0.25, 0.5, 0.75}, {0.5, 0.25, 0.125}};
@@ -59,7 +69,7 @@ TEST_P(ScriptExport, LoadedBackItGivesTheNetworksLogits) {
   const std::unique_ptr<Net> net = info.make(shape);
   const State state = drawn_state(*net);
   net->weights().bind(state.flat, {});
-  torch::jit::Module module = read_back(export_script(info.name, shape, state, kInput));
+  torch::jit::Module module = read_back(exported(info.name, shape, state, kInput));
   const c10::NoGradGuard no_gradient;
   const at::Tensor images = noise({2, 3, shape.height, shape.width}, 5);
   const at::Tensor expected = net->forward(images, {});
@@ -78,7 +88,7 @@ TEST(ScriptExport, NamesShapesAndValuesAreThoseOfTheState) {
   const NetShape shape{10, 3, 32, 32};
   const std::unique_ptr<Net> net = builtin_networks().find("resnet18").make(shape);
   const State state = drawn_state(*net);
-  const torch::jit::Module module = read_back(export_script("resnet18", shape, state, kInput));
+  const torch::jit::Module module = read_back(exported("resnet18", shape, state, kInput));
   std::size_t tensors = 0;
   const auto expect = [&](const auto& list, bool parameters) {
     for (const auto& [name, value] : list) {
@@ -99,7 +109,7 @@ TEST(ScriptExport, NamesShapesAndValuesAreThoseOfTheState) {
 TEST(ScriptExport, SaysHowImagesAreNormalised) {
   const NetShape shape{10, 3, 32, 32};
   const State state = builtin_networks().find("lenet5").make(shape)->weights().initial(1);
-  const torch::jit::Module module = read_back(export_script("lenet5", shape, state, kInput));
+  const torch::jit::Module module = read_back(exported("lenet5", shape, state, kInput));
   EXPECT_EQ(module.attr("mean").toDoubleVector(), kInput.mean);
   EXPECT_EQ(module.attr("std").toDoubleVector(), kInput.std);
 }
@@ -107,8 +117,7 @@ TEST(ScriptExport, SaysHowImagesAreNormalised) {
 TEST(ScriptExport, PadsTheSmallImagesThatLeNetPads) {
   const NetShape shape{10, 1, 28, 28};
   BoundNet bound = bound_net("lenet5", shape);
-  torch::jit::Module module =
-      read_back(export_script("lenet5", shape, bound.state, {{0.5}, {0.5}}));
+  torch::jit::Module module = read_back(exported("lenet5", shape, bound.state, {{0.5}, {0.5}}));
   const at::Tensor images = noise({2, 1, 28, 28}, 5);
   EXPECT_TRUE(at::allclose(module.forward({images}).toTensor(), bound.net->forward(images, {}),
                            1e-5, 1e-5));
@@ -117,7 +126,7 @@ TEST(ScriptExport, PadsTheSmallImagesThatLeNetPads) {
 TEST(ScriptExport, FollowsAProjectionBeforeTheHead) {
   const NetShape shape{10, 3, 32, 32};
   BoundNet bound(projected(builtin_networks().find("lenet5"), 7).make(shape));
-  torch::jit::Module module = read_back(export_script("lenet5", shape, bound.state, kInput));
+  torch::jit::Module module = read_back(exported("lenet5", shape, bound.state, kInput));
   const at::Tensor images = noise({2, 3, 32, 32}, 5);
   EXPECT_TRUE(at::allclose(module.forward({images}).toTensor(), bound.net->forward(images, {}),
                            1e-5, 1e-5));
@@ -126,8 +135,7 @@ TEST(ScriptExport, FollowsAProjectionBeforeTheHead) {
 TEST(ScriptExport, InTrainingModeItUsesTheStatisticsOfTheBatchAndDropsOut) {
   const NetShape shape{10, 3, 32, 32};
   BoundNet bound = bound_net("convmixer_256_8", shape);
-  torch::jit::Module module =
-      read_back(export_script("convmixer_256_8", shape, bound.state, kInput));
+  torch::jit::Module module = read_back(exported("convmixer_256_8", shape, bound.state, kInput));
   const c10::NoGradGuard no_gradient;
   const at::Tensor images = noise({4, 3, 32, 32}, 5);
   EXPECT_FALSE(module.is_training());
@@ -135,7 +143,7 @@ TEST(ScriptExport, InTrainingModeItUsesTheStatisticsOfTheBatchAndDropsOut) {
   EXPECT_TRUE(at::allclose(module.forward({images}).toTensor(),
                            bound.net->forward(images, {.training = true}), 1e-5, 1e-5));
   const State cnn = builtin_networks().find("cnn2").make(shape)->weights().initial(1);
-  torch::jit::Module dropping = read_back(export_script("cnn2", shape, cnn, kInput));
+  torch::jit::Module dropping = read_back(exported("cnn2", shape, cnn, kInput));
   dropping.train();
   EXPECT_FALSE(
       at::equal(dropping.forward({images}).toTensor(), dropping.forward({images}).toTensor()));
@@ -144,8 +152,40 @@ TEST(ScriptExport, InTrainingModeItUsesTheStatisticsOfTheBatchAndDropsOut) {
 TEST(ScriptExport, TheSameStateGivesTheSameBytes) {
   const NetShape shape{10, 3, 32, 32};
   const State state = builtin_networks().find("cnn4").make(shape)->weights().initial(1);
-  EXPECT_EQ(export_script("cnn4", shape, state, kInput),
-            export_script("cnn4", shape, state, kInput));
+  EXPECT_EQ(exported("cnn4", shape, state, kInput), exported("cnn4", shape, state, kInput));
+}
+
+TEST(ScriptExport, WritesWeightsFromWhereTheyLie) {
+  const NetShape shape{10, 3, 32, 32};
+  const State state = builtin_networks().find("resnet18").make(shape)->weights().initial(1);
+  const auto* begin = reinterpret_cast<const char*>(state.flat.data_ptr<float>());
+  const char* end = begin + state.bytes();
+  std::int64_t lent_bytes = 0;
+  std::size_t longest_copy = 0;
+  export_script("resnet18", shape, state, kInput, [&](std::string_view piece) {
+    if (piece.data() >= begin && piece.data() < end) {
+      lent_bytes += std::ssize(piece);
+    } else {
+      longest_copy = std::max(longest_copy, piece.size());
+    }
+  });
+  // All but the counters, which the file has as whole numbers.
+  EXPECT_EQ(lent_bytes, state.bytes() - 4 * state.counters().numel());
+  EXPECT_LT(longest_copy, 100'000U);  // the largest weight of this network has 9 MB
+}
+
+TEST(ScriptExport, WhatTheSinkThrowsComesOutAndNoPieceFollows) {
+  const NetShape shape{10, 3, 32, 32};
+  const State state = builtin_networks().find("lenet5").make(shape)->weights().initial(1);
+  int pieces = 0;
+  EXPECT_EQ(error_text([&] {
+              export_script("lenet5", shape, state, kInput, [&](std::string_view) {
+                ++pieces;
+                throw Error(ErrorKind::run, "the disk is full");
+              });
+            }),
+            "the disk is full");
+  EXPECT_EQ(pieces, 1);
 }
 
 TEST(ScriptExport, AModelWithoutTextIsOurBug) {

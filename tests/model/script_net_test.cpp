@@ -241,7 +241,10 @@ TEST_F(ScriptNet, TheTrainedModuleComesBackWithItsNewWeights) {
   BoundNet net(model.info().make(kShape));
   net.state.flat.copy_(noise({net.state.layout->total()}, 8).abs());
   net.weight("norm.num_batches_tracked").fill_(12);
-  std::istringstream stream(model.trained(net.state, {{0.25}, {0.75}}));
+  std::stringstream stream;
+  model.write_trained(net.state, {{0.25}, {0.75}}, [&stream](std::string_view piece) {
+    stream.write(piece.data(), std::ssize(piece));
+  });
   torch::jit::Module back = torch::jit::load(stream);
   EXPECT_FALSE(back.is_training());
   EXPECT_EQ(back.attr("norm").toModule().attr("num_batches_tracked").toTensor().item<long>(), 12);

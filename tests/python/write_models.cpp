@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "winnow/base/arithmetic.h"
 #include "winnow/base/files.h"
@@ -33,8 +34,10 @@ void write_model(const std::filesystem::path& directory, const std::string& name
   save_tensors(directory / fmt::format("{}.check.safetensors", name),
                {{{"images", images}, {"logits", net->forward(images, {})}}, {}});
   save_state(directory / fmt::format("{}.safetensors", name), state);
-  write_file_whole(directory / fmt::format("{}.pt", name),
-                   export_script(name, shape, state, {{0.5, 0.5, 0.5}, {0.25, 0.25, 0.25}}));
+  WholeFile script(directory / fmt::format("{}.pt", name));
+  export_script(name, shape, state, {{0.5, 0.5, 0.5}, {0.25, 0.25, 0.25}},
+                [&script](std::string_view piece) { script.write(piece); });
+  script.commit();
 }
 
 }  // namespace

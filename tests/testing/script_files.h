@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,7 +50,10 @@ inline State with_head(const State& state) {
 
 inline std::filesystem::path write_script(const std::filesystem::path& path,
                                           const std::string& text, const State& state) {
-  write_file_whole(path, script_file("Net", text, state, {{0.5}, {0.5}}));
+  WholeFile file(path);
+  script_file("Net", text, state, {{0.5}, {0.5}},
+              [&file](std::string_view piece) { file.write(piece); });
+  file.commit();
   return path;
 }
 

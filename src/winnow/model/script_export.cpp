@@ -2,10 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/export.h>
 
+#include <exception>
 #include <map>
 #include <memory>
-#include <streambuf>
 #include <utility>
 
 #include "winnow/model/script_text.h"
@@ -58,25 +59,6 @@ class Tree {
   std::map<std::string, Module> parts_;
 };
 
-// A stream into a string, without the second copy of an ostringstream.
-class StringBuffer : public std::streambuf {
- public:
-  std::string take() { return std::move(bytes_); }
-
- protected:
-  std::streamsize xsputn(const char* from, std::streamsize count) override {
-    bytes_.append(from, static_cast<std::size_t>(count));
-    return count;
-  }
-  int_type overflow(int_type value) override {
-    bytes_.push_back(traits_type::to_char_type(value));
-    return value;
-  }
-
- private:
-  std::string bytes_;
-};
-
 }  // namespace
 
 void add_normalisation(Module& module, const Normalisation& input) {
@@ -95,29 +77,44 @@ void set_training(const Module& module, bool training) {
   }
 }
 
-std::string script_bytes(const Module& module) {
-  StringBuffer buffer;
-  std::ostream stream(&buffer);
-  module.save(stream);
-  return buffer.take();
+at::Tensor lent(const State& state, const Slot& slot) {
+  return at::from_blob(state.flat.data_ptr<float>() + slot.offset, slot.shape, at::kFloat);
 }
 
-std::string script_file(const std::string& name, const std::string& text, const State& state,
-                        const Normalisation& input) {
-  const State host = state.to(at::kCPU);
+void write_script(const Module& module, const ScriptSink& sink) {
+  // LibTorch ends the file in a destructor, where an error would end the program.
+  std::exception_ptr failed;
+  torch::jit::ExportModule(module, [&](const void* bytes, std::size_t count) {
+    try {
+      if (!failed) {
+        sink({static_cast<const char*>(bytes), count});
+      }
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    return count;
+  });
+  if (failed) {
+    std::rethrow_exception(failed);
+  }
+}
+
+void script_file(const std::string& name, const std::string& text, const State& state,
+                 const Normalisation& input, const ScriptSink& sink) {
+  const State host{state.layout, state.flat.to(at::kCPU).contiguous()};
   Tree tree(name);
   for (const Slot& slot : host.layout->slots()) {
-    const at::Tensor value = host.view(slot);
-    tree.add(slot, slot.kind == SlotKind::counter ? value.to(at::kLong) : value.clone());
+    const at::Tensor value = lent(host, slot);
+    tree.add(slot, slot.kind == SlotKind::counter ? value.to(at::kLong) : value);
   }
   add_normalisation(tree.root(), input);
   tree.root().define(text);
-  return script_bytes(tree.root());
+  write_script(tree.root(), sink);
 }
 
-std::string export_script(const std::string& model, const NetShape& shape, const State& state,
-                          const Normalisation& input) {
-  return script_file(model, script_text(model, shape, *state.layout), state, input);
+void export_script(const std::string& model, const NetShape& shape, const State& state,
+                   const Normalisation& input, const ScriptSink& sink) {
+  script_file(model, script_text(model, shape, *state.layout), state, input, sink);
 }
 
 }  // namespace winnow

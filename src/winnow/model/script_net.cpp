@@ -400,20 +400,21 @@ NetInfo ScriptModel::info() const {
           }};
 }
 
-std::string ScriptModel::trained(const State& state, const Normalisation& input) const {
-  const State host = state.to(at::kCPU);
+void ScriptModel::write_trained(const State& state, const Normalisation& input,
+                                const ScriptSink& sink) const {
+  const State host{state.layout, state.flat.to(at::kCPU).contiguous()};
   // Read anew: an attribute added to a module appears in all that share its type.
   Module module = read_module(*bytes_, file_);
   for (const Held& tensor : held_tensors(module, file_)) {
-    const at::Tensor value = host.view(*host.layout->find(tensor.name));
+    const at::Tensor value = lent(host, *host.layout->find(tensor.name));
     find_place(module, tensor.name)
         .set(tensor.kind == SlotKind::counter
                  ? value.to(at::kLong)
-                 : value.clone().set_requires_grad(tensor.kind == SlotKind::parameter));
+                 : value.set_requires_grad(tensor.kind == SlotKind::parameter));
   }
   set_training(module, false);
   add_normalisation(module, input);
-  return script_bytes(module);
+  write_script(module, sink);
 }
 
 }  // namespace winnow

@@ -7,6 +7,7 @@
 
 #include "winnow/data/data_set.h"
 #include "winnow/model/net.h"
+#include "winnow/model/script_export.h"
 #include "winnow/model/state.h"
 
 namespace torch::jit {
@@ -51,9 +52,9 @@ class ScriptModel {
   // What the user should know about the file, in one line; mostly "".
   const std::string& notice() const { return notice_; }
 
-  // The bytes of a TorchScript file: the module with the weights of `state`, in eval mode, with
+  // Writes a TorchScript file: the module with the weights of `state`, in eval mode, with
   // attributes `mean` and `std` unless it has its own.
-  std::string trained(const State& state, const Normalisation& input) const;
+  void write_trained(const State& state, const Normalisation& input, const ScriptSink& sink) const;
 
  private:
   std::string file_;

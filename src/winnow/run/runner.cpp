@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <string_view>
 #include <tuple>
 
 #include "winnow/base/arithmetic.h"
@@ -292,10 +293,10 @@ class Recorder {
     session_.measure_local_models();
     write_metrics();
     save_models(directory_ / kModelFile, session_);
-    if (session_.measured() == Measured::global) {
-      if (const std::string script = session_.script(); !script.empty()) {
-        write_file_whole(directory_ / kScriptFile, script);
-      }
+    if (session_.measured() == Measured::global && session_.has_script()) {
+      WholeFile file(directory_ / kScriptFile);
+      session_.write_script([&file](std::string_view piece) { file.write(piece); });
+      file.commit();
     }
     Json summary = make_summary(session_);
     event({{"event", "finished"}, {"model_hash", summary.at("model_hash")}});

@@ -143,18 +143,20 @@ Session::Session(const Experiment& experiment, Hosted hosted, const std::atomic<
   }
 }
 
-std::string Session::script() const {
+bool Session::has_script() const {
+  return hosted_.place->own_model().has_value() || has_script_text(experiment_.model.name);
+}
+
+void Session::write_script(const ScriptSink& sink) const {
   const DataSet& data = world_.data;
   if (const auto& own = hosted_.place->own_model()) {
-    return own->trained(global_, data.normalisation);
-  }
-  if (!has_script_text(experiment_.model.name)) {
-    return {};
+    own->write_trained(global_, data.normalisation, sink);
+    return;
   }
   const std::int64_t size = hosted_.place->input_size();
   const NetShape shape{data.classes, data.channels(), size > 0 ? size : data.seen_height(),
                        size > 0 ? size : data.seen_width()};
-  return export_script(experiment_.model.name, shape, global_, data.normalisation);
+  export_script(experiment_.model.name, shape, global_, data.normalisation, sink);
 }
 
 double Session::seconds() const {

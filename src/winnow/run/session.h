@@ -20,6 +20,7 @@
 #include "winnow/experiment/world.h"
 #include "winnow/federation/absence.h"
 #include "winnow/method/method.h"
+#include "winnow/model/script_export.h"
 #include "winnow/model/weight_file.h"
 #include "winnow/run/checkpoint.h"
 #include "winnow/run/metrics.h"
@@ -81,9 +82,10 @@ class Session {
   const Experiment& experiment() const { return experiment_; }
   const World& world() const { return world_; }
   const State& global() const { return global_; }
-  // The global model as the bytes of a TorchScript file; empty for a network that a program brings
-  // itself, which has no such form.
-  std::string script() const;
+  // Whether the global model has a form as a TorchScript file; a network that a program brings
+  // itself has none. The file is handed out piece by piece.
+  bool has_script() const;
+  void write_script(const ScriptSink& sink) const;
   // The models that are measured: the global one, or the clients' own by client.
   Measured measured() const { return method_->measured(); }
   // A digest of those models; of the clients' it is the SHA-256 of lines "CLIENT HASH".
