@@ -105,6 +105,11 @@ class Stubs(unittest.TestCase):
             self.assertIn("return", typing.get_type_hints(function))
         self.assertEqual(typing.get_type_hints(stub.run)["return"], stub.Run)
 
+    def test_clients_are_also_arrays_and_tensors(self):
+        stub = load(STUB)
+        for kind in typing.get_args(stub._Array):
+            self.assertIn(kind, typing.get_args(stub._Clients))
+
     def test_they_are_installed_with_the_package(self):
         self.assertTrue(STUB.with_name("py.typed").exists())
 
