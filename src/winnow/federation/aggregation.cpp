@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "winnow/base/error.h"
+#include "winnow/federation/file_values.h"
 #include "winnow/federation/part_mean.h"
 
 namespace winnow {
@@ -54,12 +55,14 @@ at::Tensor quotient(at::Tensor& sum, double total) {
 
 bool finite_on_cpu(const at::Tensor& values) {
   constexpr std::uint32_t kExponent = 0x7f80'0000;  // all its bits are set in infinities and NaNs
-  const float* v = values.data_ptr<float>();
-  const std::int64_t count = values.numel();
   bool finite = true;
-  for (std::int64_t i = 0; i < count; ++i) {
-    finite &= (std::bit_cast<std::uint32_t>(v[i]) & kExponent) != kExponent;
-  }
+  each_block(values, [&finite](std::size_t, std::span<const float> block) {
+    bool all = true;
+    for (const float value : block) {
+      all &= (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;
+    }
+    finite &= all;
+  });
   return finite;
 }
 
@@ -77,7 +80,10 @@ void WeightedMean::add(const State& state, double weight) {
   }
   total_ += weight;
   if (sum_.is_cpu()) {
-    add_weighted(values_of<float>(state.flat), weight, values_of<double>(sum_));
+    const std::span<double> sum = values_of<double>(sum_);
+    each_block(state.flat, [weight, sum](std::size_t begin, std::span<const float> block) {
+      add_weighted(block, weight, sum.subspan(begin, block.size()));
+    });
   } else {
     sum_.add_(state.flat, weight);  // in double, without a copy
   }
@@ -107,6 +113,22 @@ void require_same_layout(const Layout& a, const Layout& b) {
   if (&a != &b && a != b) {  // mostly it is the same object
     throw Error(ErrorKind::peer, "models of different layouts cannot be averaged");
   }
+}
+
+double parameter_distance(const State& a, const State& b) {
+  require_same_layout(*a.layout, *b.layout);
+  const std::span<float> other = values_of<float>(b.flat);
+  const auto parameters = static_cast<std::size_t>(a.layout->parameters());
+  double squares = 0.0;
+  each_block(a.flat, [&](std::size_t begin, std::span<const float> block) {
+    const std::size_t end = std::min(begin + block.size(), parameters);
+    for (std::size_t i = begin; i < end; ++i) {
+      const double difference =
+          static_cast<double>(block[i - begin]) - static_cast<double>(other[i]);
+      squares += difference * difference;
+    }
+  });
+  return std::sqrt(squares);
 }
 
 bool all_finite(const State& state) {

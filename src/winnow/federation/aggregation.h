@@ -33,6 +33,10 @@ class WeightedMean {
 // Throws Error(kind peer) unless both models have the same layout.
 void require_same_layout(const Layout& a, const Layout& b);
 
+// The Euclidean distance of the parameters of two models of one layout, both on the CPU, in double
+// precision and without a copy of either.
+double parameter_distance(const State& a, const State& b);
+
 // True when every value is a finite number.
 [[nodiscard]] bool all_finite(const State& state);
 

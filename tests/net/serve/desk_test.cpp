@@ -189,6 +189,36 @@ TEST(Desk, ModelsAreFetchedByThoseWhoseTasksReferToThem) {
             "not_now: no task of it refers to such a model at present (try again)");
 }
 
+TEST(Desk, WhatWasSentOutIsLetGoOfOnceTheRoundIsInTheModel) {
+  DeskHarness bench;
+  bench.join_all();
+  bench.begin();
+  const std::vector<std::int64_t> ids = bench.ask(0, {0, 1});
+  const v1::Task task = bench.task("ann");
+  const v1::OrderId late = bench.task("bob").order();
+  const Parcel unchanged = bench.parcel_of_reply(trained(filled(bench.layout, 1)));
+  const v1::Receipt opened =
+      bench.desk->open(identity("bob"), DeskHarness::opening(late, unchanged));
+  EXPECT_EQ(opened.missing_size(), 0) << "it is the one that was sent out";
+  const Parcel parcel = bench.parcel_of_reply(trained(filled(bench.layout, 2)));
+  EXPECT_EQ(text_of(bench.deliver("ann", task.order(), parcel)), "accepted");
+  bench.clock.advance(100);
+  for (const std::int64_t id : ids) {
+    std::ignore = bench.desk->await(id, nullptr);
+  }
+  v1::PieceRequest request;
+  request.set_digest(task.models(0).digest());
+  EXPECT_FALSE(bench.desk->fetch(identity("ann"), request).has_refusal());
+  bench.desk->folded();
+  EXPECT_EQ(text_of(bench.desk->fetch(identity("ann"), request).refusal()),
+            "not_now: no task of it refers to such a model at present (try again)");
+  // Who has opened its reply by then is late as before.
+  EXPECT_EQ(text_of(bench.desk->seal(identity("bob"), DeskHarness::sealing(late))),
+            "late: order 2 went on without it");
+  EXPECT_EQ(text_of(bench.deliver("bob", late, unchanged)), "late: order 2 went on without it");
+  EXPECT_EQ(text_of(bench.deliver("ann", task.order(), parcel)), "accepted") << "told again";
+}
+
 TEST(Desk, AReplyIsAcceptedOnceWhateverIsSentAgain) {
   DeskHarness bench;
   bench.join_all();

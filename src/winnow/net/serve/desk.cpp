@@ -827,10 +827,7 @@ std::optional<double> Desk::distance(const Delivery& delivery, const std::string
     }
     before = shown->second;
   }
-  const State after = spool_.map(delivery.first_model, layout);
-  return (after.parameters().to(at::kDouble) - before.parameters().to(at::kDouble))
-      .norm()
-      .item<double>();
+  return parameter_distance(spool_.map(delivery.first_model, layout), before);
 }
 
 void Desk::check_norm(const Live& order, double distance) const {

@@ -130,8 +130,8 @@ class Desk {
   void refuse_by_method(std::int64_t order, const std::string& why);
   // A model of an accepted reply.
   State model(const std::string& digest, const LayoutPtr& layout) const;
-  // All replies of the round are in the model.
-  void folded() const { fail(kAfterFold); }
+  // All replies of the round are in the model: what was sent out for them is let go of.
+  void folded();
   // The round is played again from its start, as another attempt. `why`: for the log.
   void take_back(const std::string& why = {});
   // The first so many rounds are on the disk. Throws Error(kind run) where the journal cannot be of

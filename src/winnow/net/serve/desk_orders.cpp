@@ -417,6 +417,12 @@ std::set<std::string> Desk::wanted() const {
   return digests;
 }
 
+void Desk::folded() {
+  fail(kAfterFold);
+  const std::lock_guard lock(mutex_);
+  shown_.clear();
+}
+
 void Desk::take_back(const std::string& why) {
   Visit visit(*this);
   const std::int64_t horizon = journal_.take_back(round_, attempt_);

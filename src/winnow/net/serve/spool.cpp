@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,10 +12,12 @@
 #include <cstring>
 #include <span>
 #include <system_error>
+#include <utility>
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/sha256.h"
+#include "winnow/federation/file_values.h"
 #include "winnow/net/serve/wire_form.h"
 #include "winnow/run/run_directory.h"
 
@@ -30,16 +31,6 @@ namespace fs = std::filesystem;
       ErrorKind::run,
       fmt::format("cannot {} {}: {}", doing, path.string(), std::generic_category().message(error)),
       error == ENOSPC || error == EDQUOT ? "free some space" : "");
-}
-
-struct SpoolMapping {
-  void* start = nullptr;
-  std::size_t bytes = 0;
-};
-
-void release_spool_mapping(void* context) {
-  const std::unique_ptr<SpoolMapping> mapping(static_cast<SpoolMapping*>(context));
-  ::munmap(mapping->start, mapping->bytes);
 }
 
 // An open file that is closed when this goes.
@@ -256,19 +247,11 @@ State Spool::map(const std::string& digest, const LayoutPtr& layout) const {
   if (bytes == 0) {
     return State::zeros(layout);
   }
-  auto mapping = std::make_unique<SpoolMapping>();
-  mapping->bytes = bytes;
-  // Private: whoever changes a tensor changes a page of its own.
-  mapping->start =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.descriptor(), 0);
-  if (mapping->start == MAP_FAILED) {
+  at::Tensor values = map_file_values(file.descriptor(), layout->total());
+  if (!values.defined()) {
     fail_spool(path, "map", errno);
   }
-  void* start = mapping->start;
-  return {layout, at::for_blob(start, {layout->total()})
-                      .context(mapping.release(), &release_spool_mapping)
-                      .options(at::TensorOptions().dtype(at::kFloat))
-                      .make_tensor()};
+  return {layout, std::move(values)};
 }
 
 std::int64_t Spool::bytes() const {

@@ -65,7 +65,8 @@ class Spool {
   void keep(IncomingModel& model, const std::string& digest) const;
   void keep(const State& model, const std::string& digest) const;
 
-  // The model, mapped. Throws Error(kind run) where it is not there or too short.
+  // The model, mapped: its values may only be read. Throws Error(kind run) where it is not there or
+  // too short.
   State map(const std::string& digest, const LayoutPtr& layout) const;
 
   std::int64_t bytes() const;
