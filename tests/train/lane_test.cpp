@@ -9,8 +9,10 @@
 #include <numeric>
 #include <tuple>
 
+#include "testing/resident.h"
 #include "testing/support.h"
 #include "winnow/train/loss.h"
+#include "winnow/train/nets.h"
 #include "winnow/train/sgd.h"
 
 namespace winnow::lane_test {
@@ -99,6 +101,20 @@ std::vector<at::Tensor> train_long_hand(const World& world, const State& start, 
     }
   }
   return weights;
+}
+
+TEST(Lane, HasNoMemoryForGradientsUntilItTrains) {
+  const World world;
+  const NetShape large{10, 1, 512, 512};
+  Nets nets([large] { return std::make_unique<LinearNet>(large); }, world.feed, false, nullptr,
+            false);
+  const at::Tensor& gradient = nets[0].gradient;
+  const auto bytes = static_cast<std::int64_t>(gradient.nbytes());
+  EXPECT_EQ(resident_bytes(gradient.data_ptr(), bytes), 0);
+  EXPECT_EQ(gradient.abs().sum().item<double>(), 0.0);
+  gradient.fill_(1.0F);
+  EXPECT_EQ(gradient.sum().item<double>(), static_cast<double>(gradient.numel()));
+  EXPECT_GE(resident_bytes(gradient.data_ptr(), bytes), bytes);
 }
 
 TEST(Lane, OneStepFromZeroGivesTheWorkedWeights) {

@@ -3,8 +3,11 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace winnow {
@@ -16,6 +19,21 @@ at::Generator make_generator(at::Device device) {
     return at::make_generator<at::CPUGeneratorImpl>();
   }
   return at::globalContext().defaultGenerator(device).clone();
+}
+
+// Zeros that take memory only once they are written: the lanes of a server never train. On a CPU
+// fresh pages of the system are that.
+at::Tensor zeros_for_later(std::int64_t count, at::Device device) {
+  const at::TensorOptions options = at::device(device).dtype(at::kFloat);
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
+  void* pages = device.is_cpu() && bytes > 0 ? ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                                             : MAP_FAILED;
+  if (pages == MAP_FAILED) {
+    return at::zeros({count}, options);
+  }
+  return at::from_blob(
+      pages, {count}, [bytes](void* start) { ::munmap(start, bytes); }, options);
 }
 
 }  // namespace
@@ -37,8 +55,7 @@ void Nets::have(std::size_t count) {
     Replica replica;
     replica.net = make_();
     replica.state = State::zeros(replica.net->weights().layout(), device());
-    replica.gradient =
-        at::zeros({replica.state.layout->parameters()}, at::device(device()).dtype(at::kFloat));
+    replica.gradient = zeros_for_later(replica.state.layout->parameters(), device());
     replica.net->weights().bind(replica.state.flat, replica.gradient);
     if (gpu_ != nullptr) {
       gpu_->add(replica.state);
