@@ -12,6 +12,7 @@
 #include <future>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "net/open_federation.h"
 #include "net/serve/desk_harness.h"
@@ -33,7 +34,9 @@ namespace {
 using member::CallLimits;
 using member::Channel;
 using member::Unreachable;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // The least that a member can read.
 Charter charter_of(const std::string& federation) {
@@ -426,6 +429,91 @@ TEST(Wire, MembersAreWrittenDownAsTheyComeAndGo) {
   EXPECT_EQ(read_history(open.folder / "run").size(), 0U);
   open.stop = true;
   EXPECT_TRUE(served.get().interrupted);
+}
+
+// A port that was free a moment ago.
+std::uint16_t some_free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof where;
+  EXPECT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&where), size), 0);
+  EXPECT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&where), &size), 0);
+  ::close(socket);
+  return ntohs(where.sin_port);
+}
+
+std::string answer_to_get(std::uint16_t port, const std::string& path) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  where.sin_port = htons(port);
+  EXPECT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&where), sizeof where), 0);
+  const std::string request =
+      "GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(port) + "\r\n\r\n";
+  EXPECT_EQ(::send(socket, request.data(), request.size(), MSG_NOSIGNAL), std::ssize(request));
+  std::string answer;
+  std::array<char, 4096> buffer{};
+  for (ssize_t got = 0; (got = ::recv(socket, buffer.data(), buffer.size(), 0)) > 0;) {
+    answer.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  ::close(socket);
+  return answer;
+}
+
+TEST(Wire, PrometheusReadsTheMetricsWhileRoundsArePlayed) {
+  OpenFederation open;
+  const std::uint16_t at = some_free_port();
+  open.tree["serve"]["metrics_port"] = at;
+  struct Reader final : RunObserver {
+    explicit Reader(std::uint16_t its_port) : port(its_port) {}
+    void played(const Session& session, const Session::Played& /*played*/) override {
+      if (session.rounds_done() == 1) {
+        answer = answer_to_get(port, "/metrics");
+        other = answer_to_get(port, "/");
+      }
+    }
+    std::uint16_t port;
+    std::string answer;
+    std::string other;
+  };
+  Reader reader(at);
+  open.call.observer = &reader;
+  std::promise<std::pair<std::uint16_t, std::uint16_t>> listening;
+  open.call.listening = [&](std::uint16_t port, std::uint16_t metrics) {
+    listening.set_value({port, metrics});
+  };
+  std::future<RunOutcome> served =
+      std::async(std::launch::async, [&open] { return open.serve_it(); });
+  const Stopper stopper{open.stop};
+  auto ports = listening.get_future();
+  ASSERT_EQ(ports.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  const auto [port, metrics] = ports.get();
+  EXPECT_EQ(metrics, at);
+  EXPECT_EQ(open.said_after("metrics on "), "http://127.0.0.1:" + std::to_string(at) + "/metrics");
+  std::vector<member::Recruit> recruits;
+  for (std::int64_t client = 0; client < 4; ++client) {
+    recruits.push_back(open.recruit(client));
+  }
+  member::PartOptions options;
+  options.server = {kHost, port};
+  options.runtime = on_cpu(1);
+  options.agree = open.said_after("charter ");
+  EXPECT_EQ(member::take_part(recruits, open.registry, options).finished, 4U);
+  EXPECT_FALSE(served.get().interrupted);
+  EXPECT_THAT(reader.answer,
+              AllOf(StartsWith("HTTP/1.1 200 OK\r\n"),
+                    HasSubstr("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"),
+                    HasSubstr("\n# TYPE winnow_replies_total counter\n"),
+                    HasSubstr("\nwinnow_replies_total{verdict=\"accepted\",reason=\"none\"} 4\n"),
+                    HasSubstr("\nwinnow_members{status=\"left\"} 0\n"),
+                    HasSubstr("\nwinnow_members{status=\"done\"} 0\n"),
+                    HasSubstr("winnow_certificate_expiry_seconds{name=\"server\"}"),
+                    HasSubstr("winnow_certificate_expiry_seconds{name=\"client-3\"}"),
+                    HasSubstr("\nwinnow_round_seconds_count 1\n")));
+  EXPECT_THAT(reader.other, StartsWith("HTTP/1.1 404 Not Found\r\n"));
 }
 
 TEST(Wire, AServerSaysWhereNothingCanBeRevoked) {
