@@ -132,15 +132,20 @@ class JournalOfAll {
   }
 
  private:
-  // A name that both connections understand; without one each would have a database of its own.
   // SQLite gets its memory at once: half of an input's time was allocations of it.
-  static const char* place() {
+  static bool set_up_sqlite() {
     constexpr int kPage = 4096 + 512;
     constexpr int kPages = 200;
     static std::vector<std::int64_t> pages(std::size_t{kPage} * kPages / sizeof(std::int64_t));
-    sqlite3_config(SQLITE_CONFIG_URI, 1);
-    sqlite3_config(SQLITE_CONFIG_PAGECACHE, pages.data(), kPage, kPages);
-    sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 1200, 400);
+    return sqlite3_config(SQLITE_CONFIG_URI, 1) == SQLITE_OK &&
+           sqlite3_config(SQLITE_CONFIG_PAGECACHE, pages.data(), kPage, kPages) == SQLITE_OK &&
+           sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 1200, 400) == SQLITE_OK;
+  }
+
+  // A name that both connections understand; without one each would have a database of its own.
+  static const char* place() {
+    static const bool is_set_up = set_up_sqlite();  // once: it cannot be after the first connection
+    fuzz::require(is_set_up, "SQLite is set up before it is used");
     return "file:/journal?vfs=memdb";
   }
 
@@ -491,7 +496,7 @@ class Play {
                            ? tasks_[client].models(0).digest()
                            : std::string(input.take(length % 64)));
     const v1::Piece piece = desk_->fetch(identity_of_member(client), request);
-    fuzz::require(piece.data().size() <= kPieceBytes, "a piece is at most a MiB");
+    fuzz::require(piece.data().size() <= kPieceBytes, "a piece is no longer than pieces are");
   }
 
   void leave(std::size_t client, std::uint8_t variant) {
