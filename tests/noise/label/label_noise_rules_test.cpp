@@ -96,24 +96,67 @@ TEST(RedrawCount, PicksExactlySoManyDifferentSamples) {
   EXPECT_EQ(std::ranges::count(labels, -1), 63);
 }
 
-TEST(SymmetricMatrix, HasTheRowsOfThePaper) {
-  const auto row = [](std::int64_t classes, double mu) {
-    const auto matrix = symmetric_matrix(classes, mu);
+TEST(SymmetricRow, IsThatOfThePaper) {
+  const auto own_and_other = [](std::int64_t classes, double mu) {
     const auto n = static_cast<std::size_t>(classes);
     for (std::size_t y = 0; y < n; ++y) {
-      EXPECT_NEAR(std::accumulate(matrix.begin() + static_cast<std::ptrdiff_t>(y * n),
-                                  matrix.begin() + static_cast<std::ptrdiff_t>((y + 1) * n), 0.0),
-                  1.0, 1e-12);
+      const auto row = symmetric_row(static_cast<std::int64_t>(y), classes, mu);
+      EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1.0, 1e-12);
       for (std::size_t j = 0; j < n; ++j) {
-        EXPECT_EQ(matrix[y * n + j], matrix[j * n + y]);
+        EXPECT_EQ(row[j], symmetric_row(static_cast<std::int64_t>(j), classes, mu)[y]);
       }
     }
-    return std::pair(matrix[0], matrix[1]);
+    const auto first = symmetric_row(0, classes, mu);
+    return std::pair(first[0], first[1]);
   };
-  EXPECT_THAT(row(6, 0.5), ::testing::Pair(0.5, DoubleNear(0.1, 1e-8)));
-  EXPECT_THAT(row(6, 0.8), ::testing::Pair(DoubleNear(0.2, 1e-8), DoubleNear(0.16, 1e-8)));
-  EXPECT_THAT(row(10, 0.5), ::testing::Pair(0.5, DoubleNear(0.05555556, 1e-8)));
-  EXPECT_THAT(row(10, 0.8), ::testing::Pair(DoubleNear(0.2, 1e-8), DoubleNear(0.08888889, 1e-8)));
+  using ::testing::Pair;
+  EXPECT_THAT(own_and_other(6, 0.5), Pair(0.5, DoubleNear(0.1, 1e-8)));
+  EXPECT_THAT(own_and_other(6, 0.8), Pair(DoubleNear(0.2, 1e-8), DoubleNear(0.16, 1e-8)));
+  EXPECT_THAT(own_and_other(10, 0.5), Pair(0.5, DoubleNear(0.05555556, 1e-8)));
+  EXPECT_THAT(own_and_other(10, 0.8), Pair(DoubleNear(0.2, 1e-8), DoubleNear(0.08888889, 1e-8)));
+}
+
+// A context of one client.
+LabelNoiseContext one_client(std::int64_t classes) {
+  LabelNoiseContext context;
+  context.classes = classes;
+  context.federation = 1;
+  context.clients = {0};
+  context.where = "noise.0";
+  return context;
+}
+
+TEST(ClipflLabels, DrawAsFromTheWholeMatrix) {
+  std::vector<double> matrix;
+  for (std::int64_t y = 0; y < 10; ++y) {
+    const auto row = symmetric_row(y, 10, 0.4);
+    matrix.insert(matrix.end(), row.begin(), row.end());
+  }
+  std::vector<std::int64_t> labels(1000);
+  std::ranges::generate(labels, [i = 0]() mutable { return std::int64_t{i++ % 10}; });
+  std::vector<std::int64_t> expected = labels;
+  Stream stream(1, "noise", 0);
+  draw_from_matrix(stream, expected, matrix, 10);
+
+  ClipFLLabels rule;
+  rule.rho = 1.0;
+  rule.mu = 0.4;
+  Stream choice(1, "noise-clients", 0);
+  Stream again(1, "noise", 0);
+  rule.plan(one_client(10), choice).front().corrupt({}, labels, again);
+  EXPECT_EQ(labels, expected);
+}
+
+TEST(ClipflLabels, NeedNoTableOfAllPairsOfClasses) {
+  ClipFLLabels rule;
+  rule.rho = 1.0;
+  rule.mu = 1.0;
+  Stream choice(1, "noise-clients", 0);
+  Stream stream(1, "noise", 0);
+  std::vector<std::int64_t> labels(10, 3);
+  // All pairs would be 8 TB.
+  const auto noises = rule.plan(one_client(1'000'000), choice);
+  EXPECT_EQ(noises.front().corrupt({}, labels, stream), 10);
 }
 
 TEST(DrawFromMatrix, FollowsTheRowOfEachLabel) {

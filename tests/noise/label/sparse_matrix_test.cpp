@@ -56,4 +56,26 @@ TEST(SparseMatrix, SaysWhereThereIsNone) {
               HasSubstr("noise.0: no matrix with amount 0.99 and sparsity 0.8 was found"));
 }
 
+// The data of others can have many classes.
+TEST(SparseMatrix, IsNotDrawnForThousandsOfClasses) {
+  const Assignment assign{{0, 1}};
+  const std::vector<std::int64_t> labels{0, 1000};
+  GivenLabels given{{0, 1000}};
+  Ledger ledger(5, 2, 1);
+  const LabelNoise noise =
+      LabelNoise::parse({{"name", "sparse_matrix"}}, builtin_label_noises(), "noise.0");
+  EXPECT_THAT(error_text([&] {
+                noise.apply({assign, labels, 1001, 5, 0}, given, ledger);
+              }),
+              HasSubstr("noise.0: 1001 classes are more than 1000, the most that a random matrix "
+                        "is drawn for | give a matrix of your own with transition_matrix"));
+}
+
+// Attempts that are given up at once fill no matrix: each of the 10,000 would take milliseconds.
+TEST(SparseMatrix, IsDrawnOrGivenUpForAThousandClasses) {
+  Stream stream(1, "sparse test");
+  EXPECT_TRUE(sparse_matrix(stream, 1000, .05, .9));
+  EXPECT_FALSE(sparse_matrix(stream, 1000, .9, .9));
+}
+
 }  // namespace winnow::sparse_matrix_test

@@ -43,6 +43,20 @@ CorruptLabels redraw_exactly(double level, std::int64_t classes) {
   };
 }
 
+// Only the row of one label is in memory: data from others may have many classes.
+CorruptLabels draw_symmetric(double mu, std::int64_t classes) {
+  return [=](std::span<const std::int64_t>, std::span<std::int64_t> labels, Stream& stream) {
+    std::int64_t changed = 0;
+    for (std::int64_t& label : labels) {
+      const auto drawn =
+          static_cast<std::int64_t>(stream.categorical(symmetric_row(label, classes, mu)));
+      changed += drawn != label ? 1 : 0;
+      label = drawn;
+    }
+    return changed;
+  };
+}
+
 CorruptLabels draw_rows(std::shared_ptr<const std::vector<double>> matrix, std::int64_t classes) {
   return [matrix = std::move(matrix), classes](std::span<const std::int64_t>,
                                                std::span<std::int64_t> labels, Stream& stream) {
@@ -145,19 +159,16 @@ std::int64_t redraw_count(Stream& stream, std::span<std::int64_t> labels, std::i
   return count;
 }
 
-std::vector<double> symmetric_matrix(std::int64_t classes, double mu) {
-  std::vector<double> matrix(label_index(classes * classes), mu / static_cast<double>(classes - 1));
-  for (std::int64_t y = 0; y < classes; ++y) {
-    matrix[label_index(y * classes + y)] = 1.0 - mu;
-  }
-  return matrix;
+std::vector<double> symmetric_row(std::int64_t label, std::int64_t classes, double mu) {
+  std::vector<double> row(label_index(classes), mu / static_cast<double>(classes - 1));
+  row[label_index(label)] = 1.0 - mu;
+  return row;
 }
 
 std::optional<std::vector<double>> sparse_matrix(Stream& stream, std::int64_t classes,
                                                  double amount, double sparsity) {
   const auto size = static_cast<double>(classes);
   for (int attempt = 0; attempt < kMatrixAttempts; ++attempt) {
-    std::vector<double> matrix(label_index(classes * classes), 0.0);
     std::vector<double> noise = stream.dirichlet(1.0, label_index(classes));
     for (double& own : noise) {
       own *= amount * size;
@@ -165,6 +176,7 @@ std::optional<std::vector<double>> sparse_matrix(Stream& stream, std::int64_t cl
     if (*std::ranges::max_element(noise) >= 1.0) {
       continue;
     }
+    std::vector<double> matrix(label_index(classes * classes), 0.0);
     const std::vector<std::int64_t> zeros = scattered_zeros(stream, classes, sparsity);
     for (std::int64_t y = 0; y < classes; ++y) {
       const std::int64_t targets = classes - 1 - zeros[label_index(y)];
@@ -223,19 +235,24 @@ ClientNoises FedCorrLabels::plan(const LabelNoiseContext& context, Stream& strea
 ClientNoises ClipFLLabels::plan(const LabelNoiseContext& context, Stream& stream) const {
   const auto count = exact_share(rho, std::ssize(context.clients));
   const auto noisy = choose_clients(context.clients, count, stream);
-  const auto matrix =
-      std::make_shared<const std::vector<double>>(symmetric_matrix(context.classes, mu));
   ClientNoises noises;
   for (const std::int64_t k : context.clients) {
     const bool corrupt = std::ranges::binary_search(noisy, k);
     noises.push_back({k, corrupt ? mu : 0.0, false,
-                      corrupt ? draw_rows(matrix, context.classes) : CorruptLabels()});
+                      corrupt ? draw_symmetric(mu, context.classes) : CorruptLabels()});
   }
   return noises;
 }
 
 // spec: rivals 5.6: one matrix for all noisy clients.
 ClientNoises SparseMatrix::plan(const LabelNoiseContext& context, Stream& stream) const {
+  if (context.classes > kMostMatrixClasses) {
+    throw Error(ErrorKind::experiment,
+                fmt::format("{}: {} classes are more than {}, the most that a random matrix is "
+                            "drawn for",
+                            context.where, context.classes, kMostMatrixClasses),
+                "give a matrix of your own with transition_matrix, or use another noise");
+  }
   auto drawn = sparse_matrix(stream, context.classes, amount, sparsity);
   if (!drawn) {
     throw Error(ErrorKind::experiment,

@@ -41,13 +41,16 @@ std::int64_t redraw_some(Stream& stream, std::span<std::int64_t> labels, double 
 std::int64_t redraw_count(Stream& stream, std::span<std::int64_t> labels, std::int64_t count,
                           std::int64_t classes);
 
-// Row-major classes x classes: 1 - mu on the diagonal, mu / (classes - 1) elsewhere. spec:
-// partitions L2
-std::vector<double> symmetric_matrix(std::int64_t classes, double mu);
+// The chances of what a label becomes: 1 - mu to stay, mu / (classes - 1) for every other class.
+// spec: partitions L2
+std::vector<double> symmetric_row(std::int64_t label, std::int64_t classes, double mu);
 
 // Each label is drawn anew from its row of the matrix. Returns how many changed.
 std::int64_t draw_from_matrix(Stream& stream, std::span<std::int64_t> labels,
                               std::span<const double> matrix, std::int64_t classes);
+
+// Classes of which all pairs are in one matrix: memory grows with their square.
+inline constexpr std::int64_t kMostMatrixClasses = 1000;
 
 // A random matrix, row-major [true][given], whose diagonal sums to classes * (1 - amount) and of
 // whose other entries the share `sparsity` is 0, but every row with noise has a class to flip to.
