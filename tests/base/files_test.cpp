@@ -65,6 +65,27 @@ TEST_F(HostileFolder, ALimitIsCheckedBeforeReading) {
             "cannot read " + victim_.string() + ": it has 8 bytes, more than the 7 allowed");
 }
 
+TEST_F(HostileFolder, LinesComeOneByOneAndNoneIsTooLong) {
+  const auto lines = [](const fs::path& path, std::uintmax_t most, std::size_t longest) {
+    std::vector<std::string> all;
+    read_lines(
+        path, [&](std::string_view line) { all.emplace_back(line); }, most, longest);
+    return all;
+  };
+  const std::string wide(200'000, 'w');  // more than is read at once
+  const fs::path log = folder_ / "log";
+  write_file_whole(log, "one\n\n" + wide + "\nunfinished");
+  EXPECT_EQ(lines(log, 1 << 30, wide.size()), (std::vector<std::string>{"one", "", wide}));
+  EXPECT_EQ(lines(log, 4, 3), (std::vector<std::string>{"one"}));
+  EXPECT_EQ(lines(log, 3, 3), std::vector<std::string>());
+  EXPECT_EQ(lines(log, 0, 3), std::vector<std::string>());
+  EXPECT_EQ(error_text([&] { lines(log, 1 << 30, wide.size() - 1); }),
+            "cannot read " + log.string() + ": line 3 has more than the 199999 bytes allowed");
+  fs::resize_file(log, std::uintmax_t{1} << 40);  // of zeros that take no room
+  EXPECT_EQ(error_text([&] { lines(log, 1ULL << 50, 1 << 20); }),
+            "cannot read " + log.string() + ": line 4 has more than the 1048576 bytes allowed");
+}
+
 TEST_F(HostileFolder, AWholeFileReplacesALinkAndLeavesItsTargetAlone) {
   fs::create_symlink(victim_, folder_ / "link");
   write_file_whole(folder_ / "link", "new");

@@ -146,6 +146,58 @@ TEST(Hostile, ManyClassesMakeNoLargeFiles) {
   EXPECT_LT(fs::file_size(shop / "runs/small/findings.json"), 1000U);
 }
 
+TEST(Hostile, NoiseOnManyClassesTakesNoTableOfThem) {
+  const Workshop shop("[[noise]]\nname = \"sparse_matrix\"\n");
+  expect_refusal(
+      shop.call({"run", "e.toml", "-q", "--set", "data.classes=1500", "--set", "data.samples=40"}),
+      3, "noise.1: 1500 classes are more than 1000");
+}
+
+// A file of many bytes that takes no room on the disk.
+void make_sparse(const fs::path& path, std::uintmax_t bytes) {
+  write_file_whole(path, "{");
+  fs::resize_file(path, bytes);
+}
+
+constexpr std::uintmax_t kHuge = std::uintmax_t{30} << 30;
+constexpr const char* kLongLine = "line 1 has more than the 268435456 bytes allowed";
+constexpr const char* kTooLarge = "it has 32212254720 bytes, more than the 67108864 allowed";
+
+TEST(Hostile, HugeFilesInARunDirectoryAreRefusedUnread) {
+  const Workshop shop("[grid]\nseed = [1]\n");
+  shop.done({"sweep", "e.toml", "-q"});
+  const std::string cell = "runs/small/fedavg_s1";
+  const auto expect_unread = [&](const std::string& file, const char* text) {
+    const std::string content = read_file(shop / file);
+    make_sparse(shop / file, kHuge);
+    expect_refusal(shop.call({"table", "runs/small", "--metric", "cost@50"}), 4,
+                   "cannot read " + file + ": " + text);
+    write_file_whole(shop / file, content);
+  };
+  expect_unread("runs/small/sweep.json", kTooLarge);
+  expect_unread(cell + "/summary.json", kTooLarge);
+  expect_unread(cell + "/events.jsonl", kLongLine);
+  for (const std::string name : {"findings.json", "partition.json"}) {
+    const std::string file = fmt::format("{}/{}", cell, name);
+    const std::string content = read_file(shop / file);
+    make_sparse(shop / file, kHuge);
+    expect_refusal(shop.call({"report", "runs/small"}), 4,
+                   "cannot read " + file + ": it has 32212254720 bytes, more than the 268435456");
+    write_file_whole(shop / file, content);
+  }
+}
+
+TEST(Hostile, HugeFilesThatAnExperimentNamesAreRefusedUnread) {
+  const Workshop shop("[[noise]]\nname = \"transition_matrix\"\nfile = \"matrix.csv\"\n");
+  make_sparse(shop / "absences.jsonl", kHuge);
+  expect_refusal(
+      shop.call({"run", "e.toml", "-q", "--absences", "absences.jsonl", "--set", "noise=[]"}), 4,
+      fmt::format("cannot read {}: {}", (shop / "absences.jsonl").string(), kLongLine));
+  make_sparse(shop / "matrix.csv", kHuge);
+  expect_refusal(shop.call({"run", "e.toml", "-q"}), 4,
+                 fmt::format("cannot read {}: {}", (shop / "matrix.csv").string(), kTooLarge));
+}
+
 TEST(Hostile, TooLittleMemoryIsNoBug) {
   const Workshop shop;
   expect_refusal(shop.call({"run", "e.toml", "--set", "data.size=512", "--set", "data.channels=16",

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "winnow/base/error.h"
 #include "winnow/base/json.h"
@@ -145,6 +146,43 @@ std::string read_file(const std::filesystem::path& path, std::uintmax_t limit) {
     present += got;
   }
   return content;
+}
+
+void read_lines(const std::filesystem::path& path,
+                const std::function<void(std::string_view)>& take, std::uintmax_t most,
+                std::size_t longest) {
+  const OpenedFile file(path);
+  std::vector<char> buffer(std::size_t{1} << 16);
+  std::string begun;  // of a line whose end has not been read yet
+  for (std::int64_t number = 1; most > 0;) {
+    const std::size_t got = file.read(
+        buffer.data(), static_cast<std::size_t>(std::min<std::uintmax_t>(buffer.size(), most)));
+    if (got == 0) {
+      return;
+    }
+    most -= got;
+    std::string_view left(buffer.data(), got);
+    for (;;) {
+      const std::size_t end = left.find('\n');
+      const std::string_view piece = left.substr(0, end);
+      if (begun.size() + piece.size() > longest) {
+        refuse(path, fmt::format("line {} has more than the {} bytes allowed", number, longest));
+      }
+      if (end == std::string_view::npos) {
+        begun += piece;
+        break;
+      }
+      if (begun.empty()) {
+        take(piece);
+      } else {
+        begun += piece;
+        take(begun);
+        begun.clear();
+      }
+      ++number;
+      left.remove_prefix(end + 1);
+    }
+  }
 }
 
 std::string read_first_line(const std::filesystem::path& path) {

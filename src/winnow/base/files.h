@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -11,6 +13,19 @@ namespace winnow {
 // The whole file as bytes; throws Error(kind data) naming the file. What is no regular file (a
 // pipe, a device, a folder) is refused without waiting for it. A limit of 0 bytes is none.
 std::string read_file(const std::filesystem::path& path, std::uintmax_t limit = 0);
+
+// What one line of a log may have; the events of a round with a million clients are shorter.
+inline constexpr std::size_t kLongestLine = std::size_t{256} << 20;
+// What a small file of a run directory may have: a summary, the index of a sweep, a child's log.
+inline constexpr std::uintmax_t kLargestSmallFile = std::uintmax_t{64} << 20;
+
+// Hands on the lines of the file one after the other, without their ends; only one of them is in
+// memory. What follows the last end of line is left out, and so is what follows the first `most`
+// bytes. A line of more than `longest` bytes is refused. Throws as read_file().
+void read_lines(const std::filesystem::path& path,
+                const std::function<void(std::string_view)>& take,
+                std::uintmax_t most = std::numeric_limits<std::uintmax_t>::max(),
+                std::size_t longest = kLongestLine);
 
 // The file up to its first end of line, without it; at most its first MiB. Throws as read_file().
 std::string read_first_line(const std::filesystem::path& path);

@@ -16,7 +16,8 @@
 namespace winnow {
 namespace {
 
-constexpr std::size_t kImageBytes = 3072;  // 3 planes of 32x32
+constexpr std::uintmax_t kLargestNames = 1 << 20;  // a file of class names
+constexpr std::size_t kImageBytes = 3072;          // 3 planes of 32x32
 
 // The class names in a text file, one a line; `fallback` when there is no such file.
 std::vector<std::string> read_names(const std::filesystem::path& path,
@@ -25,7 +26,7 @@ std::vector<std::string> read_names(const std::filesystem::path& path,
     return fallback;
   }
   std::vector<std::string> names;
-  for (const std::string& line : split(read_file(path), '\n')) {
+  for (const std::string& line : split(read_file(path, kLargestNames), '\n')) {
     if (const std::string_view name = trim(line); !name.empty()) {
       names.emplace_back(name);
     }

@@ -8,7 +8,6 @@
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/json.h"
-#include "winnow/base/text.h"
 
 namespace winnow {
 
@@ -19,15 +18,13 @@ Absences read_absences(const std::string& file, std::int64_t clients) {
   }
   Absences all;
   std::int64_t number = 0;
-  std::vector<std::string> lines = split(read_file(file), '\n');
-  lines.pop_back();  // empty, or a line that a killed run did not finish
-  for (const std::string& line : lines) {
+  read_lines(file, [&](std::string_view line) {
     ++number;
     const std::string where = fmt::format("{} line {}", file, number);
     const Json event = parse_json(line, where, ErrorKind::run, "give the events of a whole run");
     if (!event.is_object() || event.value("event", Json()) != "round" ||
         !event.contains("absent")) {
-      continue;
+      return;
     }
     try {
       const std::int64_t round =
@@ -37,7 +34,7 @@ Absences read_absences(const std::string& file, std::int64_t clients) {
       throw Error(ErrorKind::run, fmt::format("{}: {}", where, error.what()),
                   "give the events of a run with as many clients");
     }
-  }
+  });
   return all;
 }
 

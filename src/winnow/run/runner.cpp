@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <string_view>
 #include <tuple>
 
@@ -16,7 +17,6 @@
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/sha256.h"
-#include "winnow/base/text.h"
 #include "winnow/engine/fingerprint.h"
 #include "winnow/experiment/toml.h"
 #include "winnow/judge/census.h"
@@ -152,13 +152,12 @@ RoundRecord round_of(const Json& event) {
   }
 }
 
-// Calls `take` with the events of a log, in order. Where it refuses one, the error names `path`.
-void for_each_event(const fs::path& path, const std::string& log,
+// Calls `take` with the events in the first `size` bytes of a log, in order; a last line that a
+// killed run did not finish is none. Where it refuses one, the error names `path`.
+void for_each_event(const fs::path& path, std::uintmax_t size,
                     const std::function<void(const Json&)>& take) {
   std::size_t number = 0;
-  std::vector<std::string> lines = split(log, '\n');
-  lines.pop_back();  // empty, or a line that a killed run did not finish
-  for (const std::string& line : lines) {
+  const auto take_line = [&](std::string_view line) {
     ++number;
     try {
       Json event = parse_json_or_null(line);
@@ -172,7 +171,8 @@ void for_each_event(const fs::path& path, const std::string& log,
     } catch (const NoRound&) {
       throw Error(ErrorKind::run, fmt::format("{}:{}: not an event", path.string(), number));
     }
-  }
+  };
+  read_lines(path, take_line, size);
 }
 
 // A run goes on from the weights that it was started from, or not at all.
@@ -310,9 +310,8 @@ class Recorder {
   // Puts the checkpoint into the session, with the rounds of the log, which are returned.
   std::vector<Json> continue_from(Checkpoint& checkpoint) {
     check_events(checkpoint.events_size);
-    const std::string log = read_kept(checkpoint);
-    log_hash_.update(log);
-    std::vector<Json> rounds = read_rounds(log);
+    hash_kept(checkpoint);
+    std::vector<Json> rounds = read_rounds(checkpoint.events_size);
     if (!checkpoint.has_history) {
       checkpoint.history = Json(rounds);
     }
@@ -398,33 +397,44 @@ class Recorder {
                             (directory_ / kCheckpointFolder).string()));
   }
 
-  // The log up to the checkpoint, as it was when that was made.
-  std::string read_kept(const Checkpoint& checkpoint) const {
+  // The log up to the checkpoint must be as it was when that was made.
+  void hash_kept(const Checkpoint& checkpoint) {
     const std::uintmax_t keep = checkpoint.events_size;
-    std::string log = keep > 0 ? read_file(directory_ / kEventsFile).substr(0, keep) : "";
-    if (!log.empty() && log.back() != '\n') {
+    std::uintmax_t whole_lines = 0;
+    if (keep > 0) {
+      const auto add = [&](std::string_view line) {
+        log_hash_.update(line);
+        log_hash_.update("\n");
+        whole_lines += line.size() + 1;
+      };
+      read_lines(directory_ / kEventsFile, add, keep);
+    }
+    if (whole_lines < keep) {
       refuse_events(
           fmt::format("has no end of a line after the {} bytes that the checkpoint was "
                       "made after",
                       keep));
     }
-    if (!checkpoint.has_history && sha256_hex(log) != checkpoint.events_hash) {
+    if (!checkpoint.has_history && Sha256(log_hash_).hex() != checkpoint.events_hash) {
       refuse_events("does not hold the rounds of the checkpoint");
     }
-    return log;
   }
 
-  std::vector<Json> read_rounds(const std::string& log) const {
+  // Of the first `size` bytes of the log.
+  std::vector<Json> read_rounds(std::uintmax_t size) const {
     std::vector<Json> rounds;
     Json started = Json::object();
-    for_each_event(directory_ / kEventsFile, log, [&](const Json& event) {
+    const auto take = [&](const Json& event) {
       if (event.at("event") == "round") {
         std::ignore = round_of(event);
         rounds.push_back(event);
       } else if (event.at("event") == "started") {
         started = event;
       }
-    });
+    };
+    if (size > 0) {
+      for_each_event(directory_ / kEventsFile, size, take);
+    }
     check_weights(started, session_);
     return rounds;
   }
@@ -579,7 +589,8 @@ Json read_summary(const fs::path& directory) {
     return nullptr;
   }
   constexpr const char* kHint = "delete it and resume the run";
-  Json summary = parse_json(read_file(path), path.string(), ErrorKind::run, kHint);
+  Json summary =
+      parse_json(read_file(path, kLargestSmallFile), path.string(), ErrorKind::run, kHint);
   check_format(summary, path);
   const auto require = [&](const char* key, const char* expected, auto fits) {
     const auto found = summary.find(key);
@@ -649,7 +660,7 @@ void check_arithmetic(const fs::path& directory) {
 void read_events(const fs::path& directory, const std::function<void(const Json&)>& take) {
   const fs::path path = directory / kEventsFile;
   if (fs::exists(path)) {  // or else killed before its first event
-    for_each_event(path, read_file(path), take);
+    for_each_event(path, std::numeric_limits<std::uintmax_t>::max(), take);
   }
 }
 

@@ -21,11 +21,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kEndOfLog = std::size_t{1} << 20;
+
 // The last error in a run's log with its hint, on one line and without the program's name.
 std::string last_words(const fs::path& log) {
   std::string last;
   bool hint_follows = false;
-  for (const std::string& line : split(read_file(log), '\n')) {
+  for (const std::string& line : split(read_end(log, kEndOfLog), '\n')) {
     if (line.starts_with("winnow: ")) {
       last = line.substr(8);
       hint_follows = true;
@@ -68,7 +70,7 @@ Json last_round(const fs::path& events) {
         return parse_json_or_null(*line);
       }
     }
-    if (is_all) {
+    if (is_all || bytes >= kLongestLine) {
       return nullptr;
     }
   }

@@ -47,8 +47,11 @@ std::string stamp_of(const fs::path& directory) {
   return stamp;
 }
 
+// findings.json and partition.json
+constexpr std::uintmax_t kLargestPart = std::uintmax_t{256} << 20;
+
 std::string text_or_nothing(const fs::path& path) {
-  return fs::exists(path) ? read_file(path) : std::string();
+  return fs::exists(path) ? read_file(path, kLargestPart) : std::string();
 }
 
 Json parse_object(

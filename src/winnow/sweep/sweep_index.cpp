@@ -63,7 +63,8 @@ SweepIndex read_sweep_index(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / kIndex;
   SweepIndex index;
   try {
-    const Json json = parse_json(read_file(path), path.string(), ErrorKind::run, kIndexHint);
+    const Json json =
+        parse_json(read_file(path, kLargestSmallFile), path.string(), ErrorKind::run, kIndexHint);
     const auto format = CheckedJson(json, path.string()).find("winnow_sweep");
     refuse_newer(path, format ? format->whole(1, CheckedJson::kMost) : kSweepFormat, kSweepFormat);
     index.name = json.value("name", "");

@@ -18,6 +18,7 @@ namespace winnow {
 namespace {
 
 constexpr double kRowTolerance = 1e-6;
+constexpr std::uintmax_t kLargestMatrix = std::uintmax_t{64} << 20;  // the file of one
 
 // The numbers of one line, separated by blanks, commas or semicolons.
 std::vector<double> parse_row(std::string_view line, const std::string& where) {
@@ -41,7 +42,7 @@ std::vector<double> parse_row(std::string_view line, const std::string& where) {
 }
 
 std::vector<double> read_matrix(const std::filesystem::path& path, std::int64_t classes) {
-  const std::string text = read_file(path);
+  const std::string text = read_file(path, kLargestMatrix);
   std::vector<double> matrix;
   std::string_view left = text;
   for (std::int64_t line = 1; !left.empty(); ++line) {
