@@ -10,6 +10,7 @@
 #include "winnow/base/text.h"
 #include "winnow/data/image_files.h"
 #include "winnow/experiment/registry.h"
+#include "winnow/run/metrics.h"
 #include "winnow/run/runner.h"
 
 namespace winnow::commands_test {
@@ -98,7 +99,7 @@ TEST(Run, TheNumberOfLanesDoesNotChangeTheResult) {
 TEST(Run, ExitCodesAreTheDocumentedOnes) {
   const Workshop shop;
   expect_error(shop.call({"run", "e.toml", "--set", "train.lrr=1"}), 3,
-               "e.toml: unknown key 'train.lrr'\n  did you mean 'lr'?");
+               "e.toml: unknown key 'train.lrr'\n  did you mean 'train.lr'?\n");
   expect_error(shop.call({"run", "none.toml"}), 3, "cannot read none.toml: no such file");
   expect_error(shop.call({"run", "e.toml", "--set", "federation.clients=1000"}), 3, "1000");
   expect_error(
@@ -458,7 +459,7 @@ TEST(Inspect, ShowsPartitionAndNoiseBeforeTraining) {
                "it is a sweep\n  run it with: winnow sweep ");
 }
 
-// Photographs in two classes, whose labels nobody has checked.
+// Photographs in two classes, whose labels are unchecked.
 const Words kPhotos{"--set", "data.name=image-folder", "--set", "data.path=photos",
                     "--set", "data.image_size=16",     "--set", "rounds=2",
                     "--set", "federation.clients=2"};
@@ -480,7 +481,7 @@ TEST(Inspect, DoesNotCountWhatNobodyKnows) {
               HasSubstr("which labels are wrong and which clients are noisy is not known"));
   EXPECT_THAT(text.out, Not(HasSubstr("wrong labels")));
   EXPECT_THAT(text.err, AllOf(HasSubstr("the test set is a fifth of "),
-                              HasSubstr("photos, whose labels nobody has checked")));
+                              HasSubstr("photos, whose labels are unchecked")));
   EXPECT_EQ(lines(text.err), 1U);
   const Json json = shop.done(with({"inspect", "e.toml", "--json"}, own)).json();
   EXPECT_EQ(json.at("truth_unknown"), true);
@@ -563,6 +564,43 @@ set = { "method.name" = "fedcorr", "method.iterations" = 1, "method.finetune_rou
   EXPECT_THAT(err, HasSubstr(kOtherRounds));
   EXPECT_EQ(err.find("not used"), err.rfind("not used")) << "once for both seeds";
   EXPECT_EQ(shop.done({"sweep", "e.toml", "--quiet", "--out", "quiet"}).err, "");
+}
+
+TEST(Run, SaysWhichKeysOfTrainingHaveNoEffect) {
+  const Workshop shop;
+  const Words useless{"--set", "train.optimizer=adam", "--set", "train.momentum=0.9"};
+  const std::string notice =
+      "train.momentum = 0.9 has no effect with train.optimizer = \"adam\"; only \"sgd\" uses it\n";
+  EXPECT_THAT(shop.done(with({"run", "e.toml"}, useless)).err, HasSubstr(notice));
+  EXPECT_EQ(shop.done(with({"inspect", "e.toml"}, useless)).err, notice);
+  EXPECT_THAT(shop.done({"run", "runs/small/experiment.toml", "--out", "again"}).err,
+              Not(HasSubstr("no effect")));
+}
+
+TEST(Sweep, SaysOnceInHowManyRunsAKeyOfTrainingHasNoEffect) {
+  const Workshop shop(R"([grid]
+seed = [1, 2]
+[[row]]
+name = "adam"
+set = { "train.optimizer" = "adam", "train.momentum" = 0.9, "train.lr_min" = 0.001 }
+[[row]]
+name = "sgd"
+set = { "train.momentum" = 0.9, "train.lr_min" = 0.001 }
+)");
+  EXPECT_THAT(
+      shop.done({"sweep", "e.toml"}).err,
+      StartsWith("train.lr_min = 0.001 has no effect with train.lr_schedule = \"exponential\"; "
+                 "only \"cosine\" uses it\n"
+                 "train.momentum = 0.9 has no effect with train.optimizer = \"adam\"; only "
+                 "\"sgd\" uses it (in 2 of 4 runs)\n"));
+}
+
+TEST(Run, EveryColumnOfItsMetricsIsExplained) {
+  const std::string page = read_file(WINNOW_SOURCE_DIR "/docs/experiment.md");
+  const std::string table = page.substr(page.find("### Columns of metrics.csv"));
+  for (const std::string& column : split(trim(metrics_csv({})), ',')) {
+    EXPECT_THAT(table, ContainsRegex("\n\\|[^|]*`" + column + "`[^|]*\\|")) << column;
+  }
 }
 
 TEST(Run, ARecallOfNothingIsADash) {

@@ -85,6 +85,7 @@ TEST(Help, FitsATerminalAndSaysNothingOfTheParsersTypes) {
 }
 
 TEST(Help, ValuesHaveTheSameNamesInAllCommands) {
+  EXPECT_THAT(Workshop().call({"sweep", "--help"}).out, HasSubstr("--deadline SECONDS"));
   const std::string audit = Workshop().call({"audit", "--help"}).out;
   EXPECT_THAT(audit, HasSubstr("-o,--out DIR"));
   EXPECT_THAT(audit, HasSubstr("--method NAME"));

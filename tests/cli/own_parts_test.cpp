@@ -252,8 +252,8 @@ TEST(OwnParts, ARuleThatDealsOutASampleTwiceIsABug) {
 }
 
 // The text that a command prints.
-std::string printed(const std::vector<const char*>& words) {
-  std::vector<const char*> arguments{"winnow"};
+std::string printed(const std::vector<const char*>& words, const char* program = "winnow") {
+  std::vector<const char*> arguments{program};
   arguments.insert(arguments.end(), words.begin(), words.end());
   arguments.push_back(nullptr);
   const Registry registry = own_registry();
@@ -277,3 +277,15 @@ TEST(OwnParts, AreListedDescribedAndCompleted) {
 }
 
 }  // namespace winnow::own_parts_test
+TEST(OwnParts, TheProgramHasItsOwnNameInItsHelp) {
+  EXPECT_THAT(printed({"--help"}, "build/own_method"), HasSubstr("\nUsage: own_method ["));
+  EXPECT_THAT(printed({"run", "--help"}, "build/own_method"), HasSubstr("Usage: own_method run ["));
+  // What `winnow` becomes keeps its name, also when it is started itself.
+  EXPECT_THAT(printed({"--help"}, "/usr/bin/winnow-net"), HasSubstr("\nUsage: winnow ["));
+  const char* const arguments[] = {"build/own_method", "run", nullptr};
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(run_program(2, arguments, own_registry()), 2);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "winnow: FILE is required\n  try 'own_method run --help'\n");
+}
+

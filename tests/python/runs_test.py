@@ -66,7 +66,7 @@ class Runs(Case):
     def test_wrong_usage_has_the_words_of_winnow(self):
         self.refused(lambda: self.run_quietly(tree(rounds=0)), "rounds = 0", kind="experiment")
         self.refused(lambda: self.run_quietly(tree(), train={"lrr": 1}), "lrr", kind="experiment",
-                     hint="did you mean 'lr'?")
+                     hint="did you mean 'train.lr'?")
         self.refused(lambda: self.run_quietly(tree(), method="fedavgg"), "unknown method 'fedavgg'", hint="fedavg")
         self.refused(lambda: self.run_quietly("none.toml"), "none.toml", kind="experiment")
         self.refused(lambda: self.run_quietly(tree(rounds=object())), "rounds: a object cannot be written down")

@@ -289,7 +289,7 @@ TEST(Segments, AreRefusedByNameWhereTheyAreDamaged) {
   EXPECT_THAT(with_part({{"file", part.file}, {"bytes", part.bytes}, {"sha256", "other"}}),
               HasSubstr(part.file + " does not have the hash it was saved with"));
   EXPECT_THAT(with_part({{"file", part.file}, {"bytes", part.bytes - 1}, {"sha256", part.hash}}),
-              HasSubstr(part.file + " ends in the midst of a record"));
+              HasSubstr(part.file + " ends in the middle of a record"));
   for (const char* name :
        {"../outside", "/etc/passwd", "outside", "clients-0-1.segment/x", "clients--1-1.segment",
         "clients-0-.segment", "clients-0-9223372036854775807.segment"}) {

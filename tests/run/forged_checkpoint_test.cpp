@@ -400,11 +400,11 @@ TEST(ForgedSegment, LengthsAreNotTrusted) {
     const std::string bytes = number_bytes(0) + number_bytes(length) + hash;
     write_file_whole(folder / name, bytes);
     name_parts(folder, Json::array({part_json({name, "x", bytes.size()})}));
-    EXPECT_THAT(victim.fate(), HasSubstr(name + " ends in the midst of a record")) << length;
+    EXPECT_THAT(victim.fate(), HasSubstr(name + " ends in the middle of a record")) << length;
   }
   write_file_whole(folder / name, std::string(40, 'x'));
   name_parts(folder, Json::array({part_json({name, "x", 40})}));
-  EXPECT_THAT(victim.fate(), HasSubstr(name + " ends in the midst of a record"));
+  EXPECT_THAT(victim.fate(), HasSubstr(name + " ends in the middle of a record"));
   for (const Json& bytes : {Json(-1), Json(1e300), Json("many"), Json(9007199254740992)}) {
     Json part = part_json({name, "x", 0});
     part["bytes"] = bytes;

@@ -268,7 +268,7 @@ TEST(Sweep, ABadRunIsNamedBeforeAnyIsStarted) {
       "run 'lr=-1': train.lr = -1: expected a number >= 0 | learning rate of the first round");
   EXPECT_EQ(
       load_error("[[row]]\nname = 'a'\nset = { \"train.momentun\" = 1 }\n[grid]\nseed = [1]\n"),
-      "run 'a, seed=1': unknown key 'train.momentun' | did you mean 'momentum'?");
+      "run 'a, seed=1': unknown key 'train.momentun' | did you mean 'train.momentum'?");
   EXPECT_EQ(load_error("[[row]]\nname = 'a'\nset = { \"noise.3.rho\" = 1 }\n"),
             "run 'a': noise.3.rho: '3' is not a place in a list of 1");
   EXPECT_EQ(load_error("[grid]\n\"method.name\" = ['fedavg', 'fedprx']\n"),

@@ -41,6 +41,12 @@ void keep_freed_memory() {
   ::mallopt(M_TRIM_THRESHOLD, 256 << 20);
 }
 
+// The name the program was started by; the programs that `winnow` becomes keep its name.
+std::string name_of_program(int argc, const char* const* argv) {
+  const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
+  return name.empty() || name == "winnow-net" || name == "winnow-mpi" ? "winnow" : name;
+}
+
 int report(const std::string& message, const std::string& hint, int code) {
   const bool colour = use_colour() && stderr_is_terminal();
   tell(fmt::format("{} {}\n", red("winnow:", colour), message));
@@ -178,7 +184,8 @@ int run_program(int argc, const char* const* argv, const Registry& registry, con
   keep_standard_streams();
   fail_instead_of_dying();
   keep_freed_memory();
-  CLI::App app("Federated learning that survives noisy clients.", "winnow");
+  const std::string name = name_of_program(argc, argv);
+  CLI::App app("Federated learning that survives noisy clients.", name);
   app.formatter(std::make_shared<HelpFormat>());
   app.set_help_flag("-h,--help", "print this help and exit");
   app.set_version_flag("--version", version_text, "print the version and exit");
@@ -233,7 +240,7 @@ int run_program(int argc, const char* const* argv, const Registry& registry, con
     return app.exit(version);
   } catch (const CLI::ParseError& error) {
     const auto given = app.get_subcommands();
-    const std::string words = given.empty() ? "winnow" : "winnow " + given.front()->get_name();
+    const std::string words = given.empty() ? name : name + " " + given.front()->get_name();
     return report(error.what(), fmt::format("try '{} --help'", words), exit_code(ErrorKind::usage));
   } catch (const Error& error) {
     return report(error.what(), error.hint(), exit_code(error.kind()));

@@ -128,6 +128,8 @@ void add_inspect_command(CLI::App& app, Program& program) {
     }
     std::vector<std::string> notices = data_notices(experiment, world);
     notices.push_back(rounds_notice(experiment, program.registry));
+    const std::vector<std::string> of_training = train_notices(experiment);
+    notices.insert(notices.end(), of_training.begin(), of_training.end());
     for (const std::string& notice : notices) {
       tell(notice.empty() ? "" : notice + "\n");
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 
 #include "winnow/base/error.h"
@@ -158,15 +159,29 @@ void check_paper_metric(const Sweep& sweep) {
   }
 }
 
-// The runs themselves are quiet, and many say the same.
-void tell_rounds(const Sweep& sweep, const std::vector<std::string>& only,
-                 const Registry& registry) {
+// The runs themselves are quiet, and many say the same. A key of [train] may be meant for some of
+// the runs only.
+void tell_notices(const Sweep& sweep, const std::vector<std::string>& only,
+                  const Registry& registry) {
   std::set<std::string> told;
+  std::map<std::string, std::int64_t> of_training;
+  std::int64_t chosen = 0;
   for (const SweepRun& run : sweep.runs) {
+    if (!is_chosen(run, only)) {
+      continue;
+    }
+    ++chosen;
     const std::string notice = rounds_notice(run.experiment, registry);
-    if (!notice.empty() && is_chosen(run, only) && told.insert(notice).second) {
+    if (!notice.empty() && told.insert(notice).second) {
       tell(notice + "\n");
     }
+    for (const std::string& each : train_notices(run.experiment)) {
+      ++of_training[each];
+    }
+  }
+  for (const auto& [notice, runs] : of_training) {
+    tell(runs == chosen ? notice + "\n"
+                        : fmt::format("{} (in {} of {} runs)\n", notice, runs, chosen));
   }
 }
 
@@ -205,7 +220,7 @@ void sweep(const SweepFlags& flags, Program& program) {
   fs::create_directories(directory / "logs", failed);
   write_sweep_index(directory, sweep);
   if (!flags.runtime.quiet) {
-    tell_rounds(sweep, flags.only, program.registry);
+    tell_notices(sweep, flags.only, program.registry);
   }
   if (scale == Scale::smoke) {
     execution.execute_here(program.registry, stop_on_signals());
@@ -251,6 +266,7 @@ void add_sweep_command(CLI::App& app, Program& program) {
   command
       ->add_option("--deadline", flags->deadline,
                    "stop after this many seconds; run the same command again to continue")
+      ->type_name("SECONDS")
       ->check(above_zero());
   command
       ->add_option("--done", flags->done,

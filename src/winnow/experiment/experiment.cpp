@@ -72,6 +72,17 @@ void read_noise(const Json& tree, const Registry& registry, std::vector<Noise>& 
   }
 }
 
+void read_train(const Json& table, Experiment& experiment) {
+  Params params = declare(experiment.train);
+  params.read(table, "train");
+  check(experiment.train);
+  if (table.size() < params.all().size()) {
+    for (const auto& [key, value] : table.items()) {
+      experiment.train_given.push_back(key);
+    }
+  }
+}
+
 void check_optimizer(const Experiment& experiment, const Method& method) {
   const std::string reason = method.needs_sgd();
   if (experiment.train.optimizer != "sgd" && !reason.empty()) {
@@ -354,8 +365,7 @@ Experiment parse_tree(const Json& tree, const Registry& registry) {
   read_noise(tree, registry, experiment.noise);
   declare(experiment.model).read(table_or_empty(tree, "model"), "model");
   check(experiment.model, registry.networks);
-  declare(experiment.train).read(table_or_empty(tree, "train"), "train");
-  check(experiment.train);
+  read_train(table_or_empty(tree, "train"), experiment);
   read_method(tree, registry, experiment);
   return experiment;
 }

@@ -46,6 +46,9 @@ struct Experiment {
   std::uint64_t seed = 1;
   std::int64_t rounds = 60;
   bool rounds_given = false;  // by the user; no part of resolved(), which has every key
+  // Keys of [train] that the user set. A table with every key, as run directories have, says
+  // nothing.
+  std::vector<std::string> train_given;
   std::int64_t eval_every = 1;
   std::int64_t checkpoint_every = 5;
   bool local_accuracy = false;

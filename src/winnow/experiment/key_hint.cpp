@@ -130,8 +130,10 @@ std::string key_hint(const UnknownKey& error, const Json& tree, const Registry& 
   if (!elsewhere.empty() && elsewhere.size() <= kFew) {
     return did_you_mean(elsewhere);
   }
-  if (error.hint().starts_with("did you mean")) {
-    return error.hint();  // a key of the same table
+  if (const std::string offer = "did you mean '"; error.hint().starts_with(offer)) {
+    // A key of the same table, with the table's name, as --set takes it.
+    return error.table().empty() ? error.hint()
+                                 : offer + error.table() + "." + error.hint().substr(offer.size());
   }
   std::vector<std::string> names;
   std::ranges::transform(keys, std::back_inserter(names), last_part);

@@ -17,8 +17,12 @@ std::string rounds_notice(const Experiment& experiment, const Method& method,
 // The same before there is a setting, for what comes before any training.
 std::string rounds_notice(const Experiment& experiment, const Registry& registry);
 
-// That the test or validation labels are drawn from labels that nobody has checked, and which
-// columns of an image list are not used.
+// The keys of [train] that the user set although the optimizer or the schedule does not use them,
+// each with what does.
+std::vector<std::string> train_notices(const Experiment& experiment);
+
+// That the test or validation labels are drawn from unchecked labels, and which columns of an image
+// list are not used.
 std::vector<std::string> data_notices(const Experiment& experiment, const World& world);
 
 // All of them.

@@ -628,6 +628,7 @@ Experiment read_run_experiment(const fs::path& directory, const Registry& regist
   first_event(directory);  // a newer format says more than a key that is not known here
   Experiment experiment = load_experiment(path, {}, registry);
   experiment.rounds_given = false;  // every key is written there, so it says nothing
+  experiment.train_given.clear();
   return experiment;
 }
 

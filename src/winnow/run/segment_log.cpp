@@ -71,7 +71,7 @@ void each_record(std::string_view bytes, const std::string& name,
   for (std::size_t offset = 0; offset < bytes.size();) {
     const std::string_view rest = bytes.substr(offset);
     if (rest.size() < kHead || number_at(rest, kNumberBytes) > rest.size() - kHead) {
-      throw Error(ErrorKind::run, fmt::format("{} ends in the midst of a record", name));
+      throw Error(ErrorKind::run, fmt::format("{} ends in the middle of a record", name));
     }
     const std::size_t length = kHead + number_at(rest, kNumberBytes);
     take({static_cast<std::int64_t>(number_at(rest, 0)), offset, rest.substr(0, length),
