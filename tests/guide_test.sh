@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every command of docs/guide.md, in its order, with the program built in $1, in a fresh folder.
+# Runs every command of docs/guide.md, in its order, with the program built in $1, in a fresh folder, and then those of
+# "Use it" in the README in another.
 #   tests/guide_test.sh BUILD SOURCE
 set -euo pipefail
 build=$(realpath "$1")
@@ -44,3 +45,12 @@ assert mean("clipfl-over-fedprox") > mean("fedavg") > 0.9
 assert min(last("my-photos"), last("my-arrays"), last("fednear")) > 0.9
 P
 echo "every command of the guide runs, and its runs learn"
+
+mkdir readme
+cd readme
+ln -s "$source/experiments" .
+sed -n '/^## Use it$/,/^## /p' "$source/README.md" | sed -n '/^```sh$/,/^```$/{/^```/!p}' > commands.sh
+[[ $(grep -c '^winnow' commands.sh) -ge 4 ]] || { echo "the README has lost its commands"; exit 1; }
+bash -euxo pipefail commands.sh > output.log 2>&1 || { tail -40 output.log; exit 1; }
+[[ -s runs/try/summary.json && -s report.html ]]
+echo "every command of the README's \"Use it\" runs"
