@@ -81,7 +81,7 @@ TEST(Codec, AModelTravelsOnceAndNotToWhoHoldsIt) {
   EXPECT_TRUE(lean.models[0].values.empty());
   EXPECT_EQ(lean.models[1].values.size(), 20U);
   Known known = known_of(one_model());
-  EXPECT_EQ(text_of([&] { unpack_task(lean, all_types(), known); }),
+  EXPECT_EQ(text_of([&] { return unpack_task(lean, all_types(), known); }),
             "a task: field 'g' is a model that is not held here");
   known.model = [&](const std::string& digest) {
     return digest == held ? std::optional(one_model()) : std::nullopt;
@@ -90,9 +90,9 @@ TEST(Codec, AModelTravelsOnceAndNotToWhoHoldsIt) {
 }
 
 TEST(Codec, RefusesToPackWhatDoesNotFit) {
-  EXPECT_EQ(text_of([] { pack_task(Message("pong"), all_types()); }),
+  EXPECT_EQ(text_of([] { return pack_task(Message("pong"), all_types()); }),
             "message 'pong' is a reply, expected a task");
-  EXPECT_EQ(text_of([] { pack_reply(Message("ping"), "ping", all_types()); }),
+  EXPECT_EQ(text_of([] { return pack_reply(Message("ping"), "ping", all_types()); }),
             "task 'ping' was answered with 'ping', expected 'pong'");
 }
 
@@ -106,7 +106,7 @@ Parcel answer(std::string_view fields, std::uint8_t direction = 1, std::uint8_t 
 
 TEST(Codec, NamesWhatIsWrongWithAHead) {
   const auto text = [](const Parcel& parcel) {
-    return text_of([&] { unpack_reply(parcel, "ask", all_types(), known_of(one_model())); });
+    return text_of([&] { return unpack_reply(parcel, "ask", all_types(), known_of(one_model())); });
   };
   using std::string_literals::operator""s;
   EXPECT_EQ(text({""}), "a reply to 'ask': the start needs 3 bytes, there are 0");
@@ -126,7 +126,8 @@ TEST(Codec, NamesWhatIsWrongWithAHead) {
   Parcel spare = answer("\0\0\0\0"s);
   spare.models.push_back({hash(one_model()), one_model().layout->digest()});
   EXPECT_EQ(text(spare), "a reply to 'ask': 1 models, of which 0 belong to a field");
-  EXPECT_EQ(text_of([&] { unpack_task(answer(""), all_types(), {}); }), "a task: it is no task");
+  EXPECT_EQ(text_of([&] { return unpack_task(answer(""), all_types(), {}); }),
+            "a task: it is no task");
 }
 
 // The length of a list is known before a byte of it is touched, so that no number in a head makes
@@ -135,7 +136,7 @@ TEST(Codec, ALengthBeyondAllMemoryIsOnlyANumber) {
   const std::vector<Exchange> unbounded{
       {"ask", {}, "answer", {field::numbers("i", "i", Length::exactly(0, "C"))}}};
   Parcel parcel = answer(std::string("\xff\xff\xff\xff", 4), 1, 0);
-  EXPECT_EQ(text_of([&] { unpack_reply(parcel, "ask", unbounded, {}); }),
+  EXPECT_EQ(text_of([&] { return unpack_reply(parcel, "ask", unbounded, {}); }),
             "a reply to 'ask': field 'i' needs 34359738360 bytes, there are 0");
 }
 
@@ -144,7 +145,7 @@ TEST(Codec, NamesWhatIsWrongWithAModel) {
   const auto text = [&](const std::function<void(Parcel&)>& change) {
     Parcel parcel = whole;
     change(parcel);
-    return text_of([&] { unpack_task(parcel, all_types(), known_of(one_model())); });
+    return text_of([&] { return unpack_task(parcel, all_types(), known_of(one_model())); });
   };
   EXPECT_EQ(text([](Parcel& parcel) { parcel.models.clear(); }),
             "a task: field 'g' is model 0, there are 0");
@@ -160,14 +161,17 @@ TEST(Codec, NamesWhatIsWrongWithAModel) {
 
 TEST(Codec, NamesWhatIsWrongWithAParcel) {
   const std::string bytes = bytes_of(pack_task(full_task(), all_types()));
-  const auto text = [](const std::string& parcel) { return text_of([&] { parcel_of(parcel); }); };
+  const auto text = [](const std::string& parcel) {
+    return text_of([&] { return parcel_of(parcel); });
+  };
   EXPECT_EQ(text(""), "a parcel: the length of the head needs 4 bytes, there are 0");
   EXPECT_EQ(text("\xff\xff\xff\x7f"), "a parcel: the head needs 2147483647 bytes, there are 0");
   EXPECT_EQ(text(bytes + "!"), "a parcel: 1 bytes too many");
   EXPECT_EQ(text(bytes.substr(0, bytes.size() - 1)),
             "a parcel: model 1 needs 20 bytes, there are 19");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_EQ(error_kind([&] { parcel_of(bytes.substr(0, size)); }), ErrorKind::peer) << size;
+    EXPECT_EQ(error_kind([&] { return parcel_of(bytes.substr(0, size)); }), ErrorKind::peer)
+        << size;
   }
 }
 

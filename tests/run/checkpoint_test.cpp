@@ -43,7 +43,7 @@ Checkpoint sample_checkpoint(std::int64_t rounds = 3) {
 
 std::string load_error(const fs::path& folder, const std::string& hash = "experiment",
                        LayoutPtr layout = sample_checkpoint().global.layout) {
-  return error_text([&] { load_checkpoint(folder, hash, layout); });
+  return error_text([&] { return load_checkpoint(folder, hash, layout); });
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {
@@ -440,7 +440,8 @@ TEST(Checkpoint, ADamagedFileIsRefusedByName) {
   }
   write_file_whole(path, "not a checkpoint at all");
   EXPECT_EQ(error_kind([&] {
-              load_checkpoint(folder.path(), "experiment", sample_checkpoint().global.layout);
+              return load_checkpoint(folder.path(), "experiment",
+                                     sample_checkpoint().global.layout);
             }),
             ErrorKind::run);
 }

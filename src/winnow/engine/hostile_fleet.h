@@ -39,7 +39,8 @@ class HostileFleet final : public Fleet {
   std::int64_t size() const override { return fleet_.size(); }
   std::int64_t samples(std::int64_t client) const override { return fleet_.samples(client); }
   ClientList with_samples() const override { return fleet_.with_samples(); }
-  std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override;
+  [[nodiscard]] std::vector<Absence> ask(const std::vector<Order>& orders,
+                                         const Fold& fold) override;
   const Traffic& traffic() const override { return fleet_.traffic(); }
 
  private:

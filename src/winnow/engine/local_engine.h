@@ -27,7 +27,8 @@ class LocalEngine : public Engine {
   std::int64_t samples(std::int64_t client) const override { return members_.samples(client); }
   ClientList with_samples() const override { return members_.with_samples(); }
   // Nobody in this process is ever absent.
-  std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override;
+  [[nodiscard]] std::vector<Absence> ask(const std::vector<Order>& orders,
+                                         const Fold& fold) override;
   const Traffic& traffic() const override { return traffic_; }
 
   Workforce workforce() const override { return {.lanes = crew_.lanes()}; }

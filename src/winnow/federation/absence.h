@@ -46,9 +46,11 @@ class AbsentFleet final : public Fleet {
   std::int64_t size() const override { return fleet_.size(); }
   std::int64_t samples(std::int64_t client) const override { return fleet_.samples(client); }
   ClientList with_samples() const override { return fleet_.with_samples(); }
-  std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override;
-  Sums ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
-                    SumForm form, const Hear& hear) override;
+  [[nodiscard]] std::vector<Absence> ask(const std::vector<Order>& orders,
+                                         const Fold& fold) override;
+  [[nodiscard]] Sums ask_for_sums(const std::vector<Order>& orders,
+                                  const std::vector<FieldRule>& rules, SumForm form,
+                                  const Hear& hear) override;
   bool forms_sums() const override { return fleet_.forms_sums(); }
   const Traffic& traffic() const override { return fleet_.traffic(); }
 

@@ -43,21 +43,21 @@ using Holds = std::function<bool(const std::string& digest)>;
 using DigestOf = std::function<std::string(const State& model)>;
 
 // Throw Error(kind peer) where the message does not fit its exchange.
-Parcel pack_task(const Message& task, const std::vector<Exchange>& exchanges,
-                 const Holds& holds = {}, const DigestOf& digest_of = {});
-Parcel pack_reply(const Message& reply, const std::string& task,
-                  const std::vector<Exchange>& exchanges, const Holds& holds = {},
-                  const DigestOf& digest_of = {});
+[[nodiscard]] Parcel pack_task(const Message& task, const std::vector<Exchange>& exchanges,
+                               const Holds& holds = {}, const DigestOf& digest_of = {});
+[[nodiscard]] Parcel pack_reply(const Message& reply, const std::string& task,
+                                const std::vector<Exchange>& exchanges, const Holds& holds = {},
+                                const DigestOf& digest_of = {});
 
 // The message again, bit for bit, its models on the CPU. Throw Error(kind peer) that names the
 // field where the parcel does not fit: a reply must be of the exchange that `task` begins.
-Message unpack_task(const Parcel& parcel, const std::vector<Exchange>& exchanges,
-                    const Known& known);
-Message unpack_reply(const Parcel& parcel, const std::string& task,
-                     const std::vector<Exchange>& exchanges, const Known& known);
+[[nodiscard]] Message unpack_task(const Parcel& parcel, const std::vector<Exchange>& exchanges,
+                                  const Known& known);
+[[nodiscard]] Message unpack_reply(const Parcel& parcel, const std::string& task,
+                                   const std::vector<Exchange>& exchanges, const Known& known);
 
 // A parcel as one string of bytes, and back.
-std::string bytes_of(const Parcel& parcel);
-Parcel parcel_of(std::string_view bytes);
+[[nodiscard]] std::string bytes_of(const Parcel& parcel);
+[[nodiscard]] Parcel parcel_of(std::string_view bytes);
 
 }  // namespace winnow

@@ -61,9 +61,9 @@ struct State {
   LayoutPtr layout;
   at::Tensor flat;  // float32, contiguous, [layout->total()]
 
-  static State zeros(LayoutPtr layout, at::Device device = at::kCPU);
-  State clone() const;
-  State to(at::Device device) const;
+  [[nodiscard]] static State zeros(LayoutPtr layout, at::Device device = at::kCPU);
+  [[nodiscard]] State clone() const;
+  [[nodiscard]] State to(at::Device device) const;
   at::Tensor parameters() const;  // views
   at::Tensor buffers() const;
   at::Tensor counters() const;

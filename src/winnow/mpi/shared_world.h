@@ -15,10 +15,10 @@ namespace winnow {
 class SharedWorld {
  public:
   // Copies the world there; nothing where the machine gives no such memory.
-  static std::optional<SharedWorld> of(const World& world);
+  [[nodiscard]] static std::optional<SharedWorld> of(const World& world);
   // The world at an address that another process has told, with its images read where they are;
   // nothing where this process cannot reach them.
-  static std::optional<World> at(const std::string& address);
+  [[nodiscard]] static std::optional<World> at(const std::string& address);
 
   ~SharedWorld();
   SharedWorld(SharedWorld&& other) noexcept;

@@ -26,7 +26,8 @@ class FileFleet final : public Fleet {
   std::int64_t samples(std::int64_t client) const override {
     return samples_[static_cast<std::size_t>(client)];
   }
-  std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override {
+  [[nodiscard]] std::vector<Absence> ask(const std::vector<Order>& orders,
+                                         const Fold& fold) override {
     for (const std::size_t place : fold_order(orders, *this)) {
       const auto client = static_cast<std::size_t>(orders[place].client);
       fold(orders[place].client,

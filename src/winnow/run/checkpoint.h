@@ -83,8 +83,9 @@ Error damaged_checkpoint(const std::filesystem::path& path, const std::string& w
 // version that is not read or made under another experiment. The hashes catch damage, but somebody
 // who forges a file makes them anew: what the method and the clients have in it is checked by
 // Session::restore(). What clients remember beyond a limit is on the disk when it returns.
-std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
-                                          const std::string& experiment_hash,
-                                          const LayoutPtr& layout, const SpillOptions& spill = {});
+[[nodiscard]] std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
+                                                        const std::string& experiment_hash,
+                                                        const LayoutPtr& layout,
+                                                        const SpillOptions& spill = {});
 
 }  // namespace winnow

@@ -70,7 +70,7 @@ class SegmentLog {
   bool has_memory(std::int64_t client) const;
   // Has everything on the disk and returns the segments that count from now on, which a head must
   // name before anything else is removed.
-  std::vector<MemoryPart> settle();
+  [[nodiscard]] std::vector<MemoryPart> settle();
 
  private:
   struct Segment {

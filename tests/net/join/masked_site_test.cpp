@@ -217,7 +217,8 @@ TEST(MaskedSums, AMemberDoesNotOpenWhatItShouldNot) {
   const Message plain = Message("train")
                             .set("round", std::uint32_t{0})
                             .set("model", dealing.place->crew().initial_state(1));
-  EXPECT_THAT(error_text([&] { pack_task(plain, exchanges); }), HasSubstr("unknown task 'train'"));
+  EXPECT_THAT(error_text([&] { return pack_task(plain, exchanges); }),
+              HasSubstr("unknown task 'train'"));
 
   mask::Roster roster;
   const Message keys = Message("mask_keys").set(mask::kSession, session);

@@ -39,10 +39,12 @@ class NetEngine final : public Engine {
   std::int64_t size() const override { return place_.setting().clients; }
   // As they were when the round began.
   std::int64_t samples(std::int64_t client) const override;
-  std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override;
+  [[nodiscard]] std::vector<Absence> ask(const std::vector<Order>& orders,
+                                         const Fold& fold) override;
   // Under masks it is several asks of the members and one of the method.
-  Sums ask_for_sums(const std::vector<Order>& orders, const std::vector<FieldRule>& rules,
-                    SumForm form, const Hear& hear) override;
+  [[nodiscard]] Sums ask_for_sums(const std::vector<Order>& orders,
+                                  const std::vector<FieldRule>& rules, SumForm form,
+                                  const Hear& hear) override;
   const Traffic& traffic() const override { return traffic_; }
 
   Workforce workforce() const override;

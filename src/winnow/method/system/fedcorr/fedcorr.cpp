@@ -33,7 +33,8 @@ class CountingFleet final : public Fleet {
   std::int64_t samples(std::int64_t client) const override { return fleet_.samples(client); }
   ClientList with_samples() const override { return fleet_.with_samples(); }
   const Traffic& traffic() const override { return fleet_.traffic(); }
-  std::vector<Absence> ask(const std::vector<Order>& orders, const Fold& fold) override {
+  [[nodiscard]] std::vector<Absence> ask(const std::vector<Order>& orders,
+                                         const Fold& fold) override {
     std::vector<Order> counted = orders;
     for (Order& order : counted) {
       if (order.task.kind() == "train") {
