@@ -62,6 +62,7 @@ TEST(Exchange, SaysShapesRangesAndPayloads) {
   EXPECT_EQ(field::samples().range(), "all its samples");
   EXPECT_EQ(field::relabelled().range(), "at most its samples");
   EXPECT_EQ(field::number("c", "anything").range(), "");
+  EXPECT_EQ(field::number("c", "anything").any_number().range(), "any number");
   const FieldRule lent = field::models("m", "models", {0, 2, "k"});
   EXPECT_EQ(lent.shape(), "k models");
   EXPECT_EQ(field::numbers("r", "weights", {1, 3, "k + 1"}).shape(), "(k + 1) f64");

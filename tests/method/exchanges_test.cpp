@@ -23,6 +23,12 @@ TEST_P(ExchangesOf, SayOfEveryFieldWhatItTells) {
         EXPECT_FALSE(field.shape().starts_with(" ")) << field.name << " has no letters";
       }
     }
+    for (const FieldRule& field : exchange.answers) {
+      const bool number = field.type == FieldType::f64 || field.type == FieldType::f64s ||
+                          field.type == FieldType::f32s;
+      EXPECT_FALSE(number && field.range().empty())
+          << exchange.reply << " " << field.name << ": say its range, or any_number()";
+    }
     for (const FieldRule& field : exchange.asks) {
       EXPECT_EQ(field.counts, Counts::nothing) << "a task counts nobody's samples";
     }

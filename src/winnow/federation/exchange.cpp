@@ -99,6 +99,12 @@ FieldRule FieldRule::at_least(double lowest) const {
   return between(lowest, std::numeric_limits<double>::infinity());
 }
 
+FieldRule FieldRule::any_number() const {
+  FieldRule rule = *this;
+  rule.unbounded = true;
+  return rule;
+}
+
 FieldRule FieldRule::counting(Counts what) const {
   FieldRule rule = *this;
   rule.counts = what;
@@ -130,7 +136,8 @@ std::string FieldRule::range() const {
     return "at most its samples";
   }
   if (std::isinf(high)) {
-    return std::isinf(low) ? "" : fmt::format("at least {:g}", low);
+    const char* none = unbounded ? "any number" : "";
+    return std::isinf(low) ? none : fmt::format("at least {:g}", low);
   }
   return fmt::format("{:g} to {:g}", low, high);
 }

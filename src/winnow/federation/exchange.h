@@ -1,6 +1,7 @@
 // Exchanges: the tasks of a method, each with the reply that answers it. Every field has a type, a
-// length, a range and a sentence that says what it tells. Both sides know them, so that a message
-// needs no names on a wire, and whatever does not fit is refused before it counts.
+// length, a range (a number of a reply says so where it has none) and a sentence that says what it
+// tells. Both sides know them, so that a message needs no names on a wire, and whatever does not
+// fit is refused before it counts.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +63,7 @@ struct FieldRule {
   double low = -std::numeric_limits<double>::infinity();  // of every number
   double high = std::numeric_limits<double>::infinity();
   Counts counts = Counts::nothing;
+  bool unbounded = false;  // said in so many words: no finite number is impossible
   // Whether a value that is not finite spoils the message. Where it does not, the method knows what
   // to make of one.
   bool finite = true;
@@ -70,12 +72,13 @@ struct FieldRule {
 
   FieldRule between(double lowest, double highest) const;
   FieldRule at_least(double lowest) const;
+  FieldRule any_number() const;
   FieldRule counting(Counts what) const;
   FieldRule finite_or_not() const;
   FieldRule summed(Weighting parameters, Weighting buffers = Weighting::samples) const;
   // "u32", "model", "C f64", "k models".
   std::string shape() const;
-  // "0 to 1", "at least 0", or nothing.
+  // "0 to 1", "at least 0", "any number", or nothing.
   std::string range() const;
 };
 

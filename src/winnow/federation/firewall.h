@@ -1,5 +1,7 @@
-// The one place where replies are judged before they count. What a method may rely on is what its
-// exchanges say; it checks none of it again.
+// The one place where what a reply says is judged before it counts. What a method may rely on is
+// what its exchanges say; it checks none of it again. That bytes are such a message at all is the
+// codec's business, which unpacks nothing else; who may send it, when, and how often is that of
+// net/serve, which asks here before it keeps a reply.
 #pragma once
 
 #include <cstdint>

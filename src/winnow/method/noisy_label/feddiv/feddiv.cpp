@@ -65,7 +65,8 @@ std::vector<Exchange> FedDiv::exchanges(const Setting& /*setting*/) const {
         field::numbers("filter",
                        "means, variances and weights of its clean and its noisy samples' losses; "
                        "none with filter = \"local\"",
-                       Length::up_to(kFilterValues, "6"))}}};
+                       Length::up_to(kFilterValues, "6"))
+            .any_number()}}};
 }
 
 void FedDiv::warm_up(std::int64_t number, Server& server) {

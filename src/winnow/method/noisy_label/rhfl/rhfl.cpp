@@ -87,7 +87,9 @@ std::unique_ptr<ClientSide> RHFL::client_side() const {
 }
 
 std::vector<Exchange> RHFL::exchanges(const Setting& setting) const {
-  const FieldRule loss = field::number("loss", "the mean loss of its model on its samples");
+  // Rounding may take the symmetric loss of a perfect model below zero.
+  const FieldRule loss =
+      field::number("loss", "the mean loss of its model on its samples").any_number();
   const FieldRule batch = field::whole("batch", "the number of a public batch");
   // The last batch may be smaller.
   const Length values = Length::up_to(client_.public_batch * setting.classes, "b C");
@@ -96,7 +98,8 @@ std::vector<Exchange> RHFL::exchanges(const Setting& setting) const {
           {"probabilities",
            {batch},
            "probabilities_done",
-           {field::floats("probabilities", "the outputs of its model for public images", values)}},
+           {field::floats("probabilities", "the outputs of its model for public images", values)
+                .any_number()}},
           {"learn",
            {field::round(), batch,
             field::floats("target", "the mixed outputs of the others' models for these images",

@@ -46,7 +46,8 @@ std::vector<Exchange> Rofl::exchanges(const Setting& setting) const {
        "train_done",
        {field::trained_model().summed(Weighting::equal), field::samples(),
         field::floats(kCentroids, "the mean features of its samples of each class",
-                      Length::exactly(values, "C d"))}}};
+                      Length::exactly(values, "C d"))
+            .any_number()}}};
 }
 
 void Rofl::play(std::int64_t number, Server& server) {

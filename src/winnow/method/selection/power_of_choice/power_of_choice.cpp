@@ -138,7 +138,7 @@ std::vector<Exchange> PowerOfChoice::exchanges(const Setting& /*setting*/) const
   std::vector<Exchange> exchanges = exchanges_of(weighting_, Weighting::samples);
   if (loss_ == power_of_choice::Loss::last) {
     exchanges.front().answers.push_back(
-        field::number("loss", "its mean loss while it trained").finite_or_not());
+        field::number("loss", "its mean loss while it trained").at_least(0).finite_or_not());
   } else {
     exchanges.push_back(
         {"evaluate",
@@ -147,6 +147,7 @@ std::vector<Exchange> PowerOfChoice::exchanges(const Setting& /*setting*/) const
          {field::number("loss", loss_ == power_of_choice::Loss::batch
                                     ? "the mean loss of the global model on one of its batches"
                                     : "the mean loss of the global model on its samples")
+              .at_least(0)
               .finite_or_not()}});
   }
   return exchanges;

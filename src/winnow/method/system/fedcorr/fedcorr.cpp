@@ -95,7 +95,8 @@ std::vector<Exchange> FedCorr::exchanges(const Setting& setting) const {
                      "its model after training, which the next client gets unchanged when clients "
                      "train one at a time"),
         field::samples(),
-        field::number("lid", "the LID of its predictions, larger where labels are wrong")}},
+        field::number("lid", "the LID of its predictions, larger where labels are wrong")
+            .any_number()}},
       {"correct1",
        {round, sent},
        "correct1_done",

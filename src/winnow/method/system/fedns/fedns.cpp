@@ -184,10 +184,12 @@ std::vector<Exchange> FedNS::exchanges(const Setting& setting) const {
   scored.answers.push_back(
       field::number("score",
                     "a statistic of its gradient norms, which shows whether its samples are noisy")
+          .at_least(0)
           .finite_or_not());
   if (options_.debug_density) {
     scored.answers.push_back(
         field::numbers("norms", "the norm of every gradient", Length::up_to_samples())
+            .at_least(0)
             .finite_or_not());
   }
   if (options_.norms_every > 0) {

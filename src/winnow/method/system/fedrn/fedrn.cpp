@@ -123,7 +123,8 @@ std::vector<Exchange> FedRN::exchanges(const Setting& setting) const {
       field::samples(),
       field::number("accuracy", "how many of its labels its model agrees with").between(0, 1),
       field::floats("output", "the output of its model for an image of random values",
-                    Length::exactly(setting.classes, "C"))};
+                    Length::exactly(setting.classes, "C"))
+          .any_number()};
   return {{"warmup", {field::round(), field::global_model()}, "local_done", answers},
           {"robust",
            {field::round(), field::global_model(),
