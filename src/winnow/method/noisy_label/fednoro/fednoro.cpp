@@ -9,38 +9,38 @@ namespace winnow {
 
 void FedNoRo::declare(Params& params) {
   params
-      .add("warmup", warmup_,
+      .add("warmup", options_.warmup,
            "rounds of the first stage, in which all clients train with adjusted logits")
       .at_least(1)
       .source("released code");
   params
-      .add("a", a_,
+      .add("a", options_.a,
            "weight of the global model's predictions in the training of noisy clients once the "
            "ramp ends; 0: labels only")
       .range(0, 1)
       .source("released code");
   params
-      .add("ramp_begin", ramp_begin_,
+      .add("ramp_begin", options_.ramp_begin,
            "round at which the weight of the global model's predictions begins to rise")
       .at_least(0)
       .source("released code");
   params
-      .add("ramp_end", ramp_end_,
+      .add("ramp_end", options_.ramp_end,
            "round from which the weight of the global model's predictions is a")
       .at_least(0)
       .source("released code, for 100 rounds");
-  params.add("temperature", temperature_, "temperature of the global model's predictions")
+  params.add("temperature", options_.temperature, "temperature of the global model's predictions")
       .above(0)
       .source("released code");
   params
-      .add("distance_weights", distance_weights_,
+      .add("distance_weights", options_.distance_weights,
            "give models of noisy clients less weight the farther they are from those of clean "
            "ones; false: weight by samples alone")
       .source("paper");
 }
 
 std::unique_ptr<ClientSide> FedNoRo::client_side() const {
-  return std::make_unique<fednoro::DistillingClient>(temperature_);
+  return std::make_unique<fednoro::DistillingClient>(options_.temperature);
 }
 
 std::vector<FieldRule> FedNoRo::noisy_asks() const {
@@ -49,13 +49,14 @@ std::vector<FieldRule> FedNoRo::noisy_asks() const {
 }
 
 void FedNoRo::fill_noisy(Message& task, std::int64_t round, Json& notes) const {
-  const double weight = fednoro::distillation_weight(a_, round, ramp_begin_, ramp_end_);
+  const double weight =
+      fednoro::distillation_weight(options_.a, round, options_.ramp_begin, options_.ramp_end);
   notes["distillation"] = weight;
   task.set("weight", weight);
 }
 
 State FedNoRo::fuse(HeldModels held, const std::set<std::int64_t>& noisy) const {
-  return fednoro::by_distance(held, distance_weights_ ? noisy : std::set<std::int64_t>());
+  return fednoro::by_distance(held, options_.distance_weights ? noisy : std::set<std::int64_t>());
 }
 
 MethodInfo fednoro_info() {

@@ -12,6 +12,20 @@
 
 namespace winnow {
 
+namespace fednoro {
+
+// The names are those of the method's parameters.
+struct Options {
+  std::int64_t warmup = 10;
+  double a = 0.8;
+  std::int64_t ramp_begin = 10;
+  std::int64_t ramp_end = 49;
+  double temperature = 0.8;
+  bool distance_weights = true;
+};
+
+}  // namespace fednoro
+
 class FedNoRo final : public fednoro::TwoStage {
  public:
   void declare(Params& params) override;
@@ -19,19 +33,14 @@ class FedNoRo final : public fednoro::TwoStage {
 
  protected:
   std::string name() const override { return "fednoro"; }
-  std::int64_t warmup() const override { return warmup_; }
+  std::int64_t warmup() const override { return options_.warmup; }
   std::vector<FieldRule> noisy_asks() const override;
   // Notes `distillation`, the weight of the global model's word in the round.
   void fill_noisy(Message& task, std::int64_t round, Json& notes) const override;
   State fuse(HeldModels held, const std::set<std::int64_t>& noisy) const override;
 
  private:
-  std::int64_t warmup_ = 10;
-  double a_ = 0.8;
-  std::int64_t ramp_begin_ = 10;
-  std::int64_t ramp_end_ = 49;
-  double temperature_ = 0.8;
-  bool distance_weights_ = true;
+  fednoro::Options options_;
 };
 
 MethodInfo fednoro_info();

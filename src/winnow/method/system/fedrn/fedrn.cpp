@@ -23,98 +23,104 @@ constexpr std::size_t kMostCompared = 120;  // clients in the matrix of a report
 
 void FedRN::declare(Params& params) {
   params
-      .add("neighbours", neighbours_,
+      .add("neighbours", options_.neighbours,
            "number of other clients' models that help a client find its clean samples")
       .at_least(0)
       .source("paper: 1 or 2");
-  params.add("warmup", warmup_, "rounds of plain FedAvg at the start; they count towards `rounds`")
+  params
+      .add("warmup", options_.warmup,
+           "rounds of plain FedAvg at the start; they count towards `rounds`")
       .at_least(0)
       .source("paper");
   params
-      .add("alpha", alpha_,
+      .add("alpha", options_.alpha,
            "weight of a neighbour's expertise in its reliability; the rest is its similarity")
       .range(0, 1)
       .source("paper");
-  params.add("threshold", client_.threshold, "probability above which a sample counts as clean")
+  params
+      .add("threshold", options_.client.threshold,
+           "probability above which a sample counts as clean")
       .range(0, 1)
       .source("paper");
   params
-      .add("choice", choice_,
+      .add("choice", options_.choice,
            {{"reliable", fedrn::Helpers::reliable}, {"random", fedrn::Helpers::random}},
            "which neighbours help: the most reliable ones, or random ones")
       .source("paper; random is its ablation");
   params
-      .add("random_weights", random_weights_,
+      .add("random_weights", options_.random_weights,
            {{"equal", fedrn::Votes::equal}, {"reliability", fedrn::Votes::by_reliability}},
            "weight of a random neighbour's vote: equal for all, or its reliability")
       .source("authors' code; reliability: the paper's text");
   params
-      .add("fresh", fresh_,
+      .add("fresh", options_.fresh,
            "give clients models that were updated in the same round, so that clients train one "
            "after the other")
       .source("here false: what a network can do; authors' code: true");
   params
-      .add("finetune", client_.finetune,
+      .add("finetune", options_.client.finetune,
            "first fit the heads of the neighbours' models to the client's own samples")
       .source("paper; false is its ablation");
   params
-      .add("finetune_epochs", client_.finetune_epochs,
+      .add("finetune_epochs", options_.client.finetune_epochs,
            "epochs in which the neighbours' heads are fitted to the client's samples")
       .at_least(1)
       .source("paper");
   params
-      .add("own_model", client_.own_model,
+      .add("own_model", options_.client.own_model,
            {{"last", fedrn::OwnModel::last}, {"global", fedrn::OwnModel::global}},
            "model with which a client first judges its samples: its own of its last turn (last), "
            "or the global one")
       .source("released code; the paper leaves it open");
   params
-      .add("similarity", similarity_,
+      .add("similarity", options_.similarity,
            {{"logits", fedrn::Similarity::logits}, {"softmax", fedrn::Similarity::softmax}},
            "outputs by which the models of two clients are compared: logits, or softmax "
            "probabilities")
       .source("released code; the paper says softmax");
   params
-      .add("score_view", client_.score_view,
+      .add("score_view", options_.client.score_view,
            {{"augmented", ScoreView::augmented}, {"clean", ScoreView::clean}},
            "images on which models are scored: augmented as in training, or unchanged (clean)")
       .source("released code");
-  params.add("score_batch", client_.score_batch, "batch size in which models are scored")
+  params.add("score_batch", options_.client.score_batch, "batch size in which models are scored")
       .at_least(1)
       .source("released code");
   params
-      .add("store_limit_mb", store_limit_mb_,
+      .add("store_limit_mb", options_.store_limit_mb,
            "MiB of client models that the server keeps in memory; the rest goes to files")
       .range(0, 1e9)
       .source("here");
   params
-      .add("store_folder", store_folder_,
+      .add("store_folder", options_.store_folder,
            "folder for client models that do not fit in memory; empty: the system's temporary "
            "folder")
       .source("here");
 }
 
 void FedRN::check(const Setting& setting) const {
-  if (setting.clients - 1 < neighbours_) {
+  if (setting.clients - 1 < options_.neighbours) {
     throw Error(ErrorKind::experiment,
                 fmt::format("method.neighbours = {}: expected fewer than federation.clients, {}",
-                            neighbours_, setting.clients));
+                            options_.neighbours, setting.clients));
   }
-  if (warmup_ >= setting.rounds) {
+  if (options_.warmup >= setting.rounds) {
     throw Error(ErrorKind::experiment,
                 fmt::format("method.warmup = {}: expected fewer than the {} rounds of the run",
-                            warmup_, setting.rounds),
+                            options_.warmup, setting.rounds),
                 "a run that ends with its warm-up is FedAvg");
   }
   std::error_code ignored;
-  if (!store_folder_.empty() && !std::filesystem::is_directory(store_folder_, ignored)) {
-    throw Error(ErrorKind::experiment,
-                fmt::format("method.store_folder = \"{}\": expected a folder", store_folder_));
+  if (!options_.store_folder.empty() &&
+      !std::filesystem::is_directory(options_.store_folder, ignored)) {
+    throw Error(
+        ErrorKind::experiment,
+        fmt::format("method.store_folder = \"{}\": expected a folder", options_.store_folder));
   }
 }
 
 std::unique_ptr<ClientSide> FedRN::client_side() const {
-  return std::make_unique<fedrn::Client>(client_);
+  return std::make_unique<fedrn::Client>(options_.client);
 }
 
 std::vector<Exchange> FedRN::exchanges(const Setting& setting) const {
@@ -129,31 +135,33 @@ std::vector<Exchange> FedRN::exchanges(const Setting& setting) const {
           {"robust",
            {field::round(), field::global_model(),
             field::models("neighbours", "the models of other clients",
-                          {0, std::max<std::int64_t>(neighbours_, 0), "k"}),
+                          {0, std::max<std::int64_t>(options_.neighbours, 0), "k"}),
             field::numbers("reliability", "how reliable it and each of these models is",
-                           {1, neighbours_ + 1, "k + 1"})},
+                           {1, options_.neighbours + 1, "k + 1"})},
            "local_done",
            answers}};
 }
 
 ModelStoreOptions FedRN::store_options() const {
-  return {.limit = store_limit_mb_ << 20, .folder = store_folder_};
+  return {.limit = options_.store_limit_mb << 20, .folder = options_.store_folder};
 }
 
 FedRN::Neighbours FedRN::choose(const Round& round, std::int64_t client) const {
   std::vector<std::int64_t> drawn;
-  if (choice_ == fedrn::Helpers::random) {
+  if (options_.choice == fedrn::Helpers::random) {
     drawn = fedrn::random_neighbours(
-        profiles_, client, neighbours_,
+        profiles_, client, options_.neighbours,
         Stream(round.setting.seed, "fedrn neighbours", round.number, client));
-    if (random_weights_ == fedrn::Votes::equal) {
+    if (options_.random_weights == fedrn::Votes::equal) {
       const std::size_t voters = drawn.size() + 1;
       return {std::move(drawn), std::vector<double>(voters, 1.0)};
     }
   }
-  const fedrn::Reliability known = fedrn::reliability(profiles_, client, alpha_, similarity_);
-  Neighbours result{choice_ == fedrn::Helpers::random ? std::move(drawn)
-                                                      : fedrn::most_reliable(known, neighbours_),
+  const fedrn::Reliability known =
+      fedrn::reliability(profiles_, client, options_.alpha, options_.similarity);
+  Neighbours result{options_.choice == fedrn::Helpers::random
+                        ? std::move(drawn)
+                        : fedrn::most_reliable(known, options_.neighbours),
                     {known.self}};
   for (const std::int64_t neighbour : result.clients) {
     result.reliability.push_back(known.others.at(neighbour));
@@ -173,7 +181,7 @@ Message FedRN::robust_task(const Round& round, const Neighbours& neighbours) con
 }
 
 Message FedRN::task(const Round& round, std::int64_t client, Json& asked) const {
-  if (round.number < warmup_) {
+  if (round.number < options_.warmup) {
     return round.task("warmup");
   }
   const Neighbours neighbours = choose(round, client);
@@ -192,7 +200,7 @@ void FedRN::play(std::int64_t number, Server& server) {
   }
   Round round(number, server);
   round.chosen = round.draw();
-  const bool robust = number >= warmup_;
+  const bool robust = number >= options_.warmup;
   Json asked = Json::object();
   WeightedMean mean;
   const std::vector<Exchange> known = exchanges(round.setting);
@@ -204,7 +212,7 @@ void FedRN::play(std::int64_t number, Server& server) {
           mean.add(reply.get<State>("model"), reply.get<std::uint32_t>("samples"));
         });
   };
-  if (robust && fresh_) {
+  if (robust && options_.fresh) {
     // In a random order: ids may say something about the clients, as in the authors' noise.
     std::vector<std::int64_t> order = round.chosen;
     Stream(round.setting.seed, "fedrn order", number).shuffle(std::span(order));
@@ -238,7 +246,7 @@ Findings FedRN::findings() const {
 Details FedRN::details() const {
   Details details;
   if (profiles_.size() > 1) {
-    details.likeness = fedrn::likeness(profiles_, similarity_, kMostCompared);
+    details.likeness = fedrn::likeness(profiles_, options_.similarity, kMostCompared);
   }
   return details;
 }

@@ -14,6 +14,24 @@
 
 namespace winnow {
 
+namespace fedrn {
+
+// The names are those of the method's parameters.
+struct Options {
+  std::int64_t neighbours = 1;
+  std::int64_t warmup = 100;
+  double alpha = 0.6;
+  Helpers choice = Helpers::reliable;
+  Votes random_weights = Votes::equal;
+  bool fresh = false;
+  Similarity similarity = Similarity::logits;
+  ClientOptions client = {};
+  std::int64_t store_limit_mb = 2048;
+  std::string store_folder = {};
+};
+
+}  // namespace fedrn
+
 // Plain FedAvg for the warm-up rounds, in which the server collects every client's model, its
 // accuracy on its own labels and its output for one random input. After that every selected client
 // is sent the models of its most reliable neighbours as they were when the round began, or with
@@ -22,7 +40,9 @@ class FedRN : public Method {
  public:
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
-  bool needs_features() const override { return client_.finetune && neighbours_ > 0; }
+  bool needs_features() const override {
+    return options_.client.finetune && options_.neighbours > 0;
+  }
   ServerNeeds server_needs() const override {
     return ServerNeeds::models("it keeps the last model of every client and sends it to others");
   }
@@ -51,16 +71,7 @@ class FedRN : public Method {
   // Out of a file.
   void load_profiles(const Archive& archive);
 
-  std::int64_t neighbours_ = 1;
-  std::int64_t warmup_ = 100;
-  double alpha_ = 0.6;
-  fedrn::Helpers choice_ = fedrn::Helpers::reliable;
-  fedrn::Votes random_weights_ = fedrn::Votes::equal;
-  bool fresh_ = false;
-  fedrn::Similarity similarity_ = fedrn::Similarity::logits;
-  fedrn::ClientOptions client_;
-  std::int64_t store_limit_mb_ = 2048;
-  std::string store_folder_;
+  fedrn::Options options_;
 
   fedrn::Profiles profiles_;          // of the clients that have uploaded
   std::optional<ModelStore> models_;  // theirs; made once the parameters are read
