@@ -32,7 +32,8 @@ bool owes_a_reply(const Federation& federation) {
 // Kills the target at three moments of a task and lets it come back each time.
 std::string killed_at_moments(const Stage& stage, const fs::path& folder) {
   // A training of about a second.
-  Federation federation(stage, folder, {.experiment = {"rounds=2", "train.epochs=150"}});
+  Federation federation(stage, folder,
+                        {.experiment = {"rounds=2", "train.epochs=150", kWithMemory}});
   federation.serve();
   federation.swarm(honest());
   Proxy proxy(federation.port(), [](std::int64_t number) {
@@ -64,7 +65,8 @@ std::string killed_at_moments(const Stage& stage, const fs::path& folder) {
 }
 
 std::string stays_away(const Stage& stage, const fs::path& folder) {
-  Federation federation(stage, folder, {.experiment = {"rounds=8"}, .serve = {"deadline=2"}});
+  Federation federation(stage, folder,
+                        {.experiment = {"rounds=8", kWithMemory}, .serve = {"deadline=2"}});
   federation.serve();
   federation.swarm(honest());
   auto target = federation.join(kTarget);
@@ -82,11 +84,9 @@ std::string member_killed(const Stage& stage, const fs::path& folder) {
   return fmt::format("{}; {}", back, stays_away(stage, folder / "late"));
 }
 
-// With SCAFFOLD, whose control must be what the server thinks it is.
 std::string member_without_room(const Stage& stage, const fs::path& folder) {
-  Federation federation(
-      stage, folder,
-      {.experiment = {"rounds=7", "method.name=\"scaffold\""}, .serve = {"deadline=3"}});
+  Federation federation(stage, folder,
+                        {.experiment = {"rounds=7", kWithMemory}, .serve = {"deadline=3"}});
   federation.serve();
   federation.swarm(honest());
   const auto target = federation.join(kTarget);
@@ -147,7 +147,7 @@ std::string half_drop_out(const Stage& stage, const fs::path& folder) {
 // must be that of the round before.
 std::string below_quorum(const Stage& stage, const fs::path& folder) {
   Federation federation(stage, folder,
-                        {.experiment = {"rounds=7", "method.name=\"scaffold\""},
+                        {.experiment = {"rounds=7", kWithMemory},
                          .serve = {"deadline=2", "quorum=1.0", "retry=0.5"}});
   federation.serve();
   federation.swarm(honest());

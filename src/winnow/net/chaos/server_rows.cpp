@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -39,7 +40,7 @@ std::string dies_at_points(const Stage& stage, const fs::path& folder) {
   constexpr std::array<std::string_view, 7> kPoints{
       net::kBeforeOrder,  net::kAfterOrder, net::kAfterPiece,     net::kAfterRename,
       net::kAfterVerdict, net::kAfterFold,  net::kAfterCheckpoint};
-  Federation federation(stage, folder, {.experiment = {"rounds=9"}});
+  Federation federation(stage, folder, {.experiment = {"rounds=9", kWithMemory}});
   bool first = true;
   for (const std::string_view point : kPoints) {
     federation.serve(dying_at(point, first ? 2 : 1));
@@ -59,21 +60,26 @@ std::string dies_at_points(const Stage& stage, const fs::path& folder) {
 // What the seed decides: who dies next, and how long after a round of theirs.
 struct Death {
   std::optional<std::int64_t> member;  // else the server
-  double moment;                       // in rounds
+  double moment = 0.0;                 // in rounds
 };
 
-Death next_death(Stream& chance) {
+// As many of the server as of members, in an order by chance.
+std::vector<Death> all_deaths(Stream& chance) {
+  constexpr std::int64_t kOfEach = 20;
   constexpr double kLongest = 2.0;
-  const bool server = chance.bernoulli(0.5);
-  const auto member = static_cast<std::int64_t>(chance.below(kMembers));
-  return {server ? std::nullopt : std::optional(member), chance.uniform(0.0, kLongest)};
+  std::vector<Death> deaths;
+  for (std::int64_t number = 0; number < kOfEach; ++number) {
+    deaths.push_back({std::nullopt, chance.uniform(0.0, kLongest)});
+    deaths.push_back({number % kMembers, chance.uniform(0.0, kLongest)});
+  }
+  chance.shuffle(std::span(deaths));
+  return deaths;
 }
 
 // Every member is a process of its own. Between two deaths a round is played to its end.
 std::string dies_at_random(const Stage& stage, const fs::path& folder) {
-  constexpr int kDeaths = 20;
   constexpr std::int64_t kUndisturbed = 3;  // rounds, to see how long they take
-  Federation federation(stage, folder, {.experiment = {"rounds=120"}});
+  Federation federation(stage, folder, {.experiment = {"rounds=240", kWithMemory}});
   Stream chance(stage.seed, "chaos deaths");
   federation.serve();
   std::vector<std::unique_ptr<Process>> members;
@@ -86,17 +92,19 @@ std::string dies_at_random(const Stage& stage, const fs::path& folder) {
   const std::chrono::duration<double> round =
       (std::chrono::steady_clock::now() - begun) / static_cast<double>(kUndisturbed);
   int of_server = 0;
-  for (int death = 0; death < kDeaths; ++death) {
+  int of_members = 0;
+  for (const Death& next : all_deaths(chance)) {
     federation.await_rounds(federation.rounds() + 1);
-    const Death next = next_death(chance);
     std::this_thread::sleep_for(next.moment * round);
-    require(!federation.server().code(), fmt::format("it was over after {} deaths", death));
+    require(!federation.server().code(),
+            fmt::format("it was over after {} deaths", of_server + of_members));
     if (next.member) {
       const auto place = static_cast<std::size_t>(*next.member);
       require(!members[place]->code(), fmt::format("{} has ended", member_name(*next.member)));
       members[place]->kill();
       members[place] = federation.join(*next.member);
       members[place]->await_words("taking part", 120);
+      ++of_members;
     } else {
       federation.server().kill();
       federation.serve();
@@ -104,7 +112,7 @@ std::string dies_at_random(const Stage& stage, const fs::path& folder) {
     }
   }
   federation.finish();
-  return fmt::format("{} deaths of the server, {} of members; {}", of_server, kDeaths - of_server,
+  return fmt::format("{} deaths of the server, {} of members; {}", of_server, of_members,
                      federation.same_model());
 }
 

@@ -24,6 +24,9 @@ inline constexpr std::int64_t kTarget = 3;  // the member to which things happen
 inline std::vector<std::int64_t> honest() {
   return {0, 1, 2};
 }
+// The method of rows in which what members remember matters too: SCAFFOLD's members have a control
+// that must be what the server thinks it is.
+inline constexpr const char* kWithMemory = "method.name=\"scaffold\"";
 inline constexpr const char* kHere = "127.0.0.1";
 inline constexpr const char* kFarSide = "10.77.0.1";  // the server in a network of its own
 
