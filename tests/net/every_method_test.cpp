@@ -176,7 +176,7 @@ TEST_P(ServedShyMethod, EndsLikeTheSimulationWithTheSameAbsences) {
       << "nobody was absent";
 }
 
-// The five systems among them; in the short form those whose rounds differ most.
+// In the long form all five systems are among them.
 std::vector<std::string> shy_methods() {
   std::vector<std::string> names{"fedavg", "fedcorr", "fedrn", "clipfl", "scaffold"};
   if (all_of_it()) {
