@@ -50,6 +50,10 @@ echo "[gone](nowhere.md)" >> docs/fuzzing.md
 expect_refused 'there is no nowhere.md'
 sed -i '0,/#include "/s//#include "winnow\/run\/session.h"\n&/' src/winnow/stats/lid.cpp
 expect_refused 'stats may not use run'
+sed -i '0,/#include "/s//#include "winnow\/mpi\/ranks.h"\n&/' src/winnow/net/serve/desk.cpp
+expect_refused 'net may not use mpi'
+sed -i '0,/#include "/s//#include "winnow\/method\/base\/moon\/moon.h"\n&/' src/winnow/method/trainer/gce/gce.cpp
+expect_refused 'trainer/gce may not use base/moon, another method'
 printf 'trailing \n' >> docs/fuzzing.md
 expect_refused 'trailing whitespace'
 # What counts is what is staged.

@@ -434,7 +434,10 @@ TEST(SweepCommand, RunsEveryMethodThereIsToTheRecordedBitsAndPrintsOneTable) {
         << "no hashes are recorded for the libraries of this machine, whose fingerprint is "
         << fingerprint;
   }
-  EXPECT_EQ(hashes, known);
+  EXPECT_EQ(hashes, known)
+      << "where a method is new, or its bits are meant to change, record them with\n"
+         "  WINNOW_WRITE_HASHES=1 build/release/tests/test_cli "
+         "--gtest_filter='*ToTheRecordedBits*'";
 }
 #endif
 
