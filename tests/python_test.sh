@@ -14,6 +14,7 @@ trap 'rm -rf "$work"' EXIT
 models=(lenet5 lenet5_valid cnn4 cnn2 resnet18 mobilenet convmixer_256_8 vit_tiny)
 "$write_models" "$work" "${models[@]}"
 "$python" "$here/python/check_models.py" models "$work" "${models[@]}"
+"$python" "$here/python/check_peer.py"
 
 cat > "$work/experiment.toml" <<'END'
 rounds = 2

@@ -5,7 +5,11 @@ Clients are trained one after another, each with its own DataLoader over tensors
 labels are random, since only the speed matters. One round warms up, then whole rounds are measured.
 Prints one line of JSON. Works with torch 1.13 and newer.
 
+With --graph a training step is captured once as a CUDA graph, which is replayed for every batch of every
+client; batches are gathered on the GPU into the fixed tensors that the graph reads, without a DataLoader.
+
   python3 bench/peer/fedavg.py --job lenet5-b10 --seconds 5
+  python3 bench/peer/fedavg.py --job cnn4-b10 --device cuda --graph
   python3 bench/peer/fedavg.py --model cnn2 --clients 100 --samples-per-client 50 --threads 2
 """
 import argparse
@@ -13,6 +17,7 @@ import contextlib
 import copy
 import json
 import random
+import sys
 import time
 
 import torch
@@ -177,7 +182,8 @@ def make_set(count, args):
 
 def precision(args):
     if args.bf16:
-        return torch.autocast(args.device.type, dtype=torch.bfloat16)
+        # A graph must not read copies of weights that were cast outside of it.
+        return torch.autocast(args.device.type, dtype=torch.bfloat16, cache_enabled=not args.graph)
     return contextlib.nullcontext()
 
 
@@ -198,13 +204,69 @@ def train_client(model, state, loader, args):
     return steps
 
 
-def play_round(state, model, loaders, cohort, args):
+class CapturedStep:
+    """A training step on `count` samples as a CUDA graph. It reads `images` and `labels`, and changes the weights of
+    `model` where they lie; load_state_dict() writes to the same place, so one graph serves all clients."""
+
+    def __init__(self, model, count, args):
+        self.images = torch.zeros(count, args.channels, args.size, args.size, device=args.device)
+        self.labels = torch.zeros(count, dtype=torch.long, device=args.device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+
+        def step():
+            with precision(args):
+                loss = F.cross_entropy(model(self.images), self.labels)
+            loss.backward()
+            optimizer.step()
+
+        # What is set up by the first steps must not be set up while capturing, which needs another stream than the
+        # default one.
+        model.train()
+        side = torch.cuda.Stream(args.device)
+        side.wait_stream(torch.cuda.current_stream(args.device))
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                optimizer.zero_grad(set_to_none=True)
+                step()
+        torch.cuda.current_stream(args.device).wait_stream(side)
+        # Without gradients, the graph takes memory of its own for them and writes them anew with every replay.
+        optimizer.zero_grad(set_to_none=True)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            step()
+
+
+def capture_steps(model, args):
+    """The steps of a client by their number of samples: whole batches, and the last one if it is smaller."""
+    counts = {min(args.batch, args.samples_per_client), args.samples_per_client % args.batch} - {0}
+    return {count: CapturedStep(model, count, args) for count in sorted(counts, reverse=True)}
+
+
+def replay_client(model, state, loader, captured, args):
+    """The same as train_client(), by replaying captured steps."""
+    model.load_state_dict(state)
+    images, labels = loader.dataset.tensors
+    steps = 0
+    for _ in range(args.epochs):
+        for chosen in torch.randperm(len(labels), device=args.device).split(args.batch):
+            step = captured[len(chosen)]
+            torch.index_select(images, 0, chosen, out=step.images)
+            torch.index_select(labels, 0, chosen, out=step.labels)
+            step.graph.replay()
+            steps += 1
+    return steps
+
+
+def play_round(state, model, loaders, cohort, captured, args):
     """One round over the clients in `cohort`: the next global state and the steps of all of them."""
     total = sum(len(loaders[client].dataset) for client in cohort)
     average = {name: torch.zeros_like(value) for name, value in state.items()}
     steps = 0
     for client in cohort:
-        steps += train_client(model, state, loaders[client], args)
+        if captured:
+            steps += replay_client(model, state, loaders[client], captured, args)
+        else:
+            steps += train_client(model, state, loaders[client], args)
         weight = len(loaders[client].dataset) / total
         for name, value in model.state_dict().items():
             if value.is_floating_point():
@@ -254,7 +316,10 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=0, help="of the CPU (0: as torch chooses)")
     parser.add_argument("--tf32", action="store_true", help="let a GPU use TF32 for fp32 products")
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
+    parser.add_argument("--graph", action="store_true", help="replay a training step captured as a CUDA graph")
     args = parser.parse_args()
+    if args.graph and (args.device.type != "cuda" or not torch.cuda.is_available()):
+        sys.exit("fedavg.py: --graph needs --device cuda and a GPU that torch can use")
     for key, value in zip(KEYS, JOBS[args.job or "lenet5-b10"]):
         if getattr(args, key) is None:
             setattr(args, key, value)
@@ -270,6 +335,7 @@ def main():
     if args.threads > 0:
         torch.set_num_threads(args.threads)
     if args.device.type == "cuda":
+        torch.cuda.set_device(args.device if args.device.index is not None else 0)
         torch.backends.cuda.matmul.allow_tf32 = args.tf32
         torch.backends.cudnn.allow_tf32 = args.tf32
 
@@ -277,6 +343,7 @@ def main():
     state = copy.deepcopy(model.state_dict())
     loaders = [DataLoader(make_set(args.samples_per_client, args), batch_size=args.batch, shuffle=True)
                for _ in range(args.clients)]
+    captured = capture_steps(model, args) if args.graph else {}
     test = DataLoader(make_set(args.test_samples, args), batch_size=128) if args.eval_every else None
 
     rounds, steps = -1, 0  # the round that warms up does not count
@@ -284,7 +351,7 @@ def main():
     seconds = 0.0
     while rounds < 1 or (rounds < args.rounds if args.rounds else seconds < args.seconds):
         cohort = random.sample(range(args.clients), args.cohort)
-        state, taken = play_round(state, model, loaders, cohort, args)
+        state, taken = play_round(state, model, loaders, cohort, captured, args)
         rounds += 1
         if test and rounds > 0 and rounds % args.eval_every == 0:
             evaluate(model, state, test, args)
@@ -299,7 +366,7 @@ def main():
     print(json.dumps({
         "job": args.job, "model": args.model, "device": str(args.device), "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        "precision": "bf16" if args.bf16 else "tf32" if args.tf32 else "fp32",
+        "precision": "bf16" if args.bf16 else "tf32" if args.tf32 else "fp32", "graph": args.graph,
         "rounds": rounds, "client_steps": steps, "samples": samples, "seconds": seconds,
         "steps_per_second": steps / seconds, "samples_per_second": samples / seconds,
         "peak_memory_mb": peak_memory_mb()}))

@@ -16,6 +16,9 @@ using ::testing::StartsWith;
 Words tiny(const Words& more = {}) {
   Words words{"bench",   "--job", "clients-100", "--seconds", "0.1",
               "--lanes", "2",     "--device",    "cpu"};
+  if (std::ranges::count(more, "--repeats") == 0) {
+    words.insert(words.end(), {"--repeats", "1"});
+  }
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -26,9 +29,9 @@ class PeerShop : public Workshop {
   explicit PeerShop(const std::string& script) { write_file_whole(*this / "peer.sh", script); }
 
   Ended measure(const Words& more = {}) const {
-    Words words = tiny({"--python", "sh", "--peer", "peer.sh"});
+    Words words{"--python", "sh", "--peer", "peer.sh"};
     words.insert(words.end(), more.begin(), more.end());
-    return done(words);
+    return done(tiny(words));
   }
 };
 
@@ -54,6 +57,7 @@ TEST(Bench, AnUnknownJobIsAUsageErrorBeforeAnythingIsMeasured) {
 TEST(Bench, BadValuesOfFlagsAreUsageErrors) {
   for (const Words& words : {Words{"bench", "--seconds", "-1"},
                              {"bench", "--seconds", "x"},
+                             {"bench", "--repeats", "0"},
                              {"bench", "--device", "tpu"},
                              {"bench", "clients-100"}}) {
     const Ended ended = Workshop().call(words);
@@ -65,9 +69,13 @@ TEST(Bench, BadValuesOfFlagsAreUsageErrors) {
 
 TEST(Bench, AMissingPeerIsSaidBelowTheTable) {
   const Ended ended = Workshop().done(tiny());
-  EXPECT_THAT(ended.out, StartsWith("job          steps/s  peer steps/s  ratio  "));
+  EXPECT_THAT(
+      ended.out,
+      ContainsRegex("^job          steps/s  spread  peer steps/s  spread  ratio  samples/s  "
+                    "ceiling  of ceiling  of peak  memory  "));
   EXPECT_THAT(ended.out, HasSubstr("\nclients-100  "));
-  EXPECT_THAT(ended.out, HasSubstr("  -             -      "));
+  EXPECT_THAT(ended.out, HasSubstr("  -             -       -      "));
+  EXPECT_THAT(ended.out, HasSubstr("\nceiling: batches of 512 in clients-100\n"));
   EXPECT_THAT(
       ended.out,
       ContainsRegex("\nwinnow: LibTorch [^ ]+, cpu, fp32, lanes 2; matrix products reach "));
@@ -90,6 +98,61 @@ echo '{"steps_per_second": 10.0, "torch": "9.9"}')");
   EXPECT_DOUBLE_EQ(rows[0].at("ratio").get<double>(),
                    ours.at("steps_per_second").get<double>() / 10.0);
   EXPECT_FALSE(rows[0].contains("peer_missing"));
+}
+
+TEST(Bench, BothAreMeasuredInTurnsAndTheMediansShown) {
+  const PeerShop shop(R"(echo "$@" >> arguments
+n=$(wc -l < arguments)
+echo "{\"steps_per_second\": $((n == 1 ? 10 : n == 2 ? 60 : n * 10 - 10)), \"torch\": \"9.9\"}")");
+  const Json rows = shop.measure({"--json", "--repeats", "4"}).json();
+  const Json& peer = rows[0].at("peer");
+  EXPECT_EQ(peer.at("speeds"), Json({10.0, 60.0, 20.0, 30.0}));
+  EXPECT_EQ(peer.at("steps_per_second"), 25.0);
+  EXPECT_EQ(peer.at("spread"), 2.0);
+  EXPECT_THAT(read_file(shop / "arguments"), HasSubstr(" --seconds 0.025\n"))
+      << "a quarter of the time for each of four";
+  const Json& ours = rows[0].at("winnow");
+  auto speeds = ours.at("speeds").get<std::vector<double>>();
+  ASSERT_EQ(speeds.size(), 4U);
+  std::ranges::sort(speeds);
+  const double median = (speeds[1] + speeds[2]) / 2.0;
+  EXPECT_DOUBLE_EQ(ours.at("steps_per_second").get<double>(), median);
+  EXPECT_DOUBLE_EQ(ours.at("spread").get<double>(), (speeds[3] - speeds[0]) / median);
+  EXPECT_GE(ours.at("seconds"), 0.1);
+  EXPECT_DOUBLE_EQ(rows[0].at("ratio").get<double>(), median / 25.0);
+}
+
+TEST(Bench, TheCeilingIsWhatLargeBatchesReach) {
+  const Json rows = Workshop().done(tiny({"--json"})).json();
+  const Json& ours = rows[0].at("winnow");
+  EXPECT_EQ(ours.at("ceiling_batch"), 512);
+  const auto ceiling = ours.at("ceiling_samples_per_second").get<double>();
+  EXPECT_GT(ceiling, 0.0);
+  // A client of the job has six samples and so takes steps of six.
+  EXPECT_DOUBLE_EQ(ours.at("ceiling_steps_per_second").get<double>(), ceiling / 6.0);
+  EXPECT_DOUBLE_EQ(ours.at("ceiling_share").get<double>(),
+                   ours.at("samples_per_second").get<double>() / ceiling);
+  EXPECT_FALSE(rows[0].contains("graph_peer")) << "which is for a GPU";
+}
+
+TEST(Bench, NothingIsLeftInTheTemporaryFolder) {
+  const PeerShop shop(R"(echo '{"steps_per_second": 10.0}')");
+  std::filesystem::create_directory(shop / "tmp");
+  Place place = shop.place();
+  place.environment = {"TMPDIR=" + (shop / "tmp").string()};
+  const Ended ended = winnow_program(tiny({"--python", "sh", "--peer", "peer.sh"}), place);
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(names_in(shop / "tmp"), ::testing::IsEmpty());
+}
+
+TEST(Bench, WhatThePeerPrintsGoesToAFileThatNobodyCanHavePrepared) {
+  // The peer sees its own output as a file of a name with random digits.
+  const PeerShop shop(R"(where=$(readlink /proc/$$/fd/1)
+echo "$where" > name
+echo '{"steps_per_second": 10.0}')");
+  shop.measure();
+  EXPECT_THAT(read_file(shop / "name"),
+              ContainsRegex("/winnow_bench\\.log\\.winnow-[0-9a-f]+\\.tmp"));
 }
 
 TEST(Bench, JsonWithoutAPeerSaysWhy) {

@@ -63,9 +63,46 @@ TEST(RunBench, CountsWholeRoundsAfterTheWarmUp) {
   EXPECT_GT(result.server_cpu_ms, 0.0);
   EXPECT_GT(result.checkpoint_seconds, 0.0);
   EXPECT_LT(result.checkpoint_cpu_seconds, result.checkpoint_seconds + 0.01);
+  EXPECT_EQ(result.speeds.size(), 1U);
+  EXPECT_DOUBLE_EQ(result.steps_per_second(),
+                   static_cast<double>(result.client_steps) / result.seconds);
+  EXPECT_EQ(result.ceiling_batch, 512);
+  EXPECT_DOUBLE_EQ(result.ceiling_steps() * 3, result.ceiling_samples);
+  EXPECT_DOUBLE_EQ(result.ceiling_share(), result.samples_per_second() / result.ceiling_samples);
   EXPECT_GT(result.peak_gflops, 0.1);
   EXPECT_DOUBLE_EQ(result.peak_share,
                    result.samples_per_second() * 6 * 416'520 / (result.peak_gflops * 1e9));
+}
+
+TEST(MiddleOf, IsTheMedian) {
+  EXPECT_EQ(middle_of({3.0}), 3.0);
+  EXPECT_EQ(middle_of({5.0, 1.0, 3.0}), 3.0);
+  EXPECT_EQ(middle_of({4.0, 1.0, 2.0, 9.0}), 3.0);
+}
+
+TEST(SpreadOf, IsTheRangeOverTheMedian) {
+  EXPECT_EQ(spread_of({3.0}), 0.0);
+  EXPECT_EQ(spread_of({5.0, 2.0, 4.0}), 0.75);
+}
+
+TEST(Bench, AddsUpWhatItMeasuresInParts) {
+  const BenchJob job{.name = "tiny",
+                     .model = "lenet5",
+                     .batch = 3,
+                     .clients = 2,
+                     .samples_per_client = 3,
+                     .cohort = 2,
+                     .big_batch = 8};
+  Bench bench(job, {.lanes = 1, .device = "cpu"});
+  bench.measure(0.0);
+  bench.measure(0.0);
+  const BenchResult result = bench.finish();
+  EXPECT_EQ(result.rounds, 2);
+  EXPECT_EQ(result.client_steps, 4);
+  EXPECT_EQ(result.samples, 12);
+  ASSERT_EQ(result.speeds.size(), 2U);
+  EXPECT_DOUBLE_EQ(2.0 / result.speeds[0] + 2.0 / result.speeds[1], result.seconds);
+  EXPECT_EQ(result.ceiling_batch, 8);
 }
 
 TEST(RunBench, PlaysOneMeasuredRoundHoweverShortTheTime) {

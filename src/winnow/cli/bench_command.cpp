@@ -1,11 +1,13 @@
-// `winnow bench`: Winnow and a plain PyTorch loop do the same work, one after the other.
+// `winnow bench`: Winnow and a plain PyTorch loop do the same work, in turns.
 #include <fmt/format.h>
 #include <torch/version.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "winnow/base/child.h"
 #include "winnow/base/error.h"
@@ -21,9 +23,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kEndOfLog = std::size_t{1} << 20;  // of what a peer prints
+
 struct BenchFlags {
   std::vector<std::string> jobs{"lenet5-b10", "cnn4-b10", "cnn4-b50"};
   double seconds = 5.0;
+  std::int64_t repeats = 3;
   std::string peer = "bench/peer/fedavg.py";
   std::string python = "python3";
   std::vector<std::string> peer_arguments;
@@ -38,21 +43,57 @@ struct PeerResult {
   std::string missing;
 };
 
+// A peer that is measured now and then.
+class Peer {
+ public:
+  explicit Peer(std::string missing = "") { result_.missing = std::move(missing); }
+
+  bool is_missing() const { return !result_.missing.empty(); }
+  // Once it has failed it is not asked again.
+  void add(PeerResult result) {
+    if (result.report.is_null()) {
+      result_ = std::move(result);
+      return;
+    }
+    speeds_.push_back(result.report.at("steps_per_second").get<double>());
+    result_.report = std::move(result.report);
+  }
+  // The last report, with the median speed and those of which it is one.
+  PeerResult result() const {
+    PeerResult all = result_;
+    if (!all.report.is_null()) {
+      all.report["steps_per_second"] = middle_of(speeds_);
+      all.report["speeds"] = speeds_;
+      all.report["spread"] = spread_of(speeds_);
+    }
+    return all;
+  }
+
+ private:
+  PeerResult result_;
+  std::vector<double> speeds_;
+};
+
 struct Row {
   BenchJob job;
   BenchResult ours;
   PeerResult peer;
+  std::optional<PeerResult> graph;  // the peer with its steps in a CUDA graph; only on a GPU
 
-  // Ours over the peer's, null without a peer.
-  Json ratio() const {
-    return peer.report.is_null()
+  // Ours over a peer's, null without it.
+  Json ratio_to(const PeerResult& other) const {
+    return other.report.is_null()
                ? Json()
-               : Json(ours.steps_per_second() / peer.report.at("steps_per_second").get<double>());
+               : Json(ours.steps_per_second() / other.report.at("steps_per_second").get<double>());
   }
 };
 
+double seconds_of_each(const BenchFlags& flags) {
+  return flags.seconds / static_cast<double>(flags.repeats);
+}
+
 std::vector<std::string> peer_arguments(const BenchFlags& flags, const BenchJob& job,
-                                        const BenchResult& ours) {
+                                        const Bench& ours) {
   std::vector<std::string> words{flags.peer};
   const auto add = [&](const std::string& name, const auto& value) {
     words.push_back(name);
@@ -68,10 +109,12 @@ std::vector<std::string> peer_arguments(const BenchFlags& flags, const BenchJob&
   add("--cohort", job.cohort);
   add("--epochs", job.epochs);
   add("--lr", job.lr);
-  add("--device", ours.device);
-  add("--seconds", flags.seconds);
-  if (ours.precision != "fp32") {
-    words.push_back("--" + ours.precision);
+  add("--device", ours.device().str());
+  add("--seconds", seconds_of_each(flags));
+  const std::string precision =
+      precision_name(choose_precision(flags.runtime.runtime.precision, ours.device()));
+  if (precision != "fp32") {
+    words.push_back("--" + precision);
   }
   words.insert(words.end(), flags.peer_arguments.begin(), flags.peer_arguments.end());
   return words;
@@ -95,17 +138,15 @@ PeerResult read_peer(const std::string& printed, int code, const std::string& py
   return {{}, fmt::format("it ended with exit code {}: {}", code, last_words)};
 }
 
-PeerResult run_peer(const BenchFlags& flags, const BenchJob& job, const BenchResult& ours) {
-  if (!fs::exists(flags.peer)) {
-    return {{}, fmt::format("{} does not exist; name it with --peer PATH", flags.peer)};
-  }
-  const fs::path log = fs::temp_directory_path() / fmt::format("winnow_bench_{}.log", ::getpid());
-  const pid_t child = start_program(flags.python, peer_arguments(flags, job, ours), log);
+PeerResult run_peer(const BenchFlags& flags, const std::vector<std::string>& arguments) {
+  // Beside others' files: nobody can guess the name.
+  const fs::path log = temporary_beside(fs::temp_directory_path() / "winnow_bench.log");
+  const pid_t child = start_program(flags.python, arguments, log);
   std::optional<int> code;
   while (!(code = poll_child(child))) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  const std::string printed = read_file(log);
+  const std::string printed = read_end(log, kEndOfLog);
   fs::remove(log);
   return read_peer(printed, *code, flags.python);
 }
@@ -117,19 +158,49 @@ void show(const BenchFlags& flags, const std::string& text) {
   }
 }
 
-std::vector<Row> measure(const BenchFlags& flags) {
+// Why a job has no peer, or nothing.
+std::string no_peer(const BenchFlags& flags, const BenchJob& job) {
+  if (!job.has_peer()) {
+    return job.name + " is not the peer's";
+  }
+  return fs::exists(flags.peer)
+             ? ""
+             : fmt::format("{} does not exist; name it with --peer PATH", flags.peer);
+}
+
+Row measure(const BenchFlags& flags, const BenchJob& job) {
+  show(flags, fmt::format("{}: winnow", job.name));
+  Bench ours(job, flags.runtime.runtime);
+  Peer peer(no_peer(flags, job));
+  Peer graph(no_peer(flags, job));
+  const bool has_graph = ours.device().is_cuda();
+  const std::vector<std::string> arguments = peer_arguments(flags, job, ours);
+  std::vector<std::string> graph_arguments = arguments;
+  graph_arguments.emplace_back("--graph");
+  for (std::int64_t repeat = 1; repeat <= flags.repeats; ++repeat) {
+    show(flags, fmt::format("{}: winnow {}/{}", job.name, repeat, flags.repeats));
+    ours.measure(seconds_of_each(flags));
+    show(flags, fmt::format("{}: peer {}/{}", job.name, repeat, flags.repeats));
+    if (!peer.is_missing()) {
+      peer.add(run_peer(flags, arguments));
+    }
+    if (has_graph && !graph.is_missing()) {
+      graph.add(run_peer(flags, graph_arguments));
+    }
+  }
+  show(flags, fmt::format("{}: large batches", job.name));
+  return {job, ours.finish(), peer.result(),
+          has_graph ? std::optional(graph.result()) : std::nullopt};
+}
+
+std::vector<Row> measure_all(const BenchFlags& flags) {
   std::vector<BenchJob> jobs;
   for (const std::string& name : flags.jobs) {
     jobs.push_back(find_bench_job(name));
   }
   std::vector<Row> rows;
   for (const BenchJob& job : jobs) {
-    show(flags, fmt::format("{}: winnow", job.name));
-    const BenchResult ours = run_bench(job, flags.runtime.runtime, flags.seconds);
-    show(flags, fmt::format("{}: peer", job.name));
-    rows.push_back({job, ours,
-                    job.has_peer() ? run_peer(flags, job, ours)
-                                   : PeerResult{{}, job.name + " is not the peer's"}});
+    rows.push_back(measure(flags, job));
   }
   show(flags, "");
   return rows;
@@ -164,7 +235,7 @@ void print_list(bool json) {
 Json to_json(const Row& row) {
   const BenchResult& ours = row.ours;
   Json json{{"job", row.job.name},
-            {"ratio", row.ratio()},
+            {"ratio", row.ratio_to(row.peer)},
             {"winnow",
              {{"device", ours.device},
               {"precision", ours.precision},
@@ -179,6 +250,8 @@ Json to_json(const Row& row) {
               {"samples", ours.samples},
               {"seconds", ours.seconds},
               {"steps_per_second", ours.steps_per_second()},
+              {"speeds", ours.speeds},
+              {"spread", spread_of(ours.speeds)},
               {"samples_per_second", ours.samples_per_second()},
               {"peak_memory_mb", ours.peak_memory_mb},
               {"device_memory_mb", ours.device_memory_mb},
@@ -190,8 +263,21 @@ Json to_json(const Row& row) {
               {"peak_gflops", ours.peak_gflops},
               {"peak_share", ours.peak_share}}},
             {"peer", row.peer.report}};
+  Json& own = json["winnow"];
+  const bool has_ceiling = ours.ceiling_batch > 0;
+  own["ceiling_batch"] = has_ceiling ? Json(ours.ceiling_batch) : Json();
+  own["ceiling_samples_per_second"] = has_ceiling ? Json(ours.ceiling_samples) : Json();
+  own["ceiling_steps_per_second"] = has_ceiling ? Json(ours.ceiling_steps()) : Json();
+  own["ceiling_share"] = has_ceiling ? Json(ours.ceiling_share()) : Json();
   if (!row.peer.missing.empty()) {
     json["peer_missing"] = row.peer.missing;
+  }
+  if (row.graph) {
+    json["graph_peer"] = row.graph->report;
+    json["graph_ratio"] = row.ratio_to(*row.graph);
+    if (!row.graph->missing.empty()) {
+      json["graph_peer_missing"] = row.graph->missing;
+    }
   }
   return json;
 }
@@ -200,29 +286,62 @@ std::string megabytes(double value) {
   return fmt::format("{:.0f} MB", value);
 }
 
-void print_table(const std::vector<Row>& rows) {
-  std::vector<std::vector<std::string>> cells{{"job", "steps/s", "peer steps/s", "ratio",
-                                               "samples/s", "of peak", "memory", "on GPU", "images",
-                                               "peer memory", "overhead", "checkpoint"}};
-  for (const Row& row : rows) {
-    const auto of_peer = [&](const char* key, const char* format) {
-      return row.peer.report.is_null()
-                 ? std::string("-")
-                 : fmt::format(fmt::runtime(format), row.peer.report.value(key, 0.0));
-    };
-    const Json ratio = row.ratio();
-    cells.push_back(
-        {row.job.name, fmt::format("{:.1f}", row.ours.steps_per_second()),
-         of_peer("steps_per_second", "{:.1f}"),
-         ratio.is_null() ? "-" : fmt::format("{:.2f}", ratio.get<double>()),
-         fmt::format("{:.0f}", row.ours.samples_per_second()),
-         fmt::format("{:.1f} %", 100.0 * row.ours.peak_share), megabytes(row.ours.peak_memory_mb),
-         row.ours.device_memory_mb > 0.0 ? megabytes(row.ours.device_memory_mb) : "-",
-         megabytes(row.ours.images_mb), of_peer("peak_memory_mb", "{:.0f} MB"),
-         fmt::format("{:.2f} ms", row.ours.overhead_ms),
-         row.ours.ranks > 1 ? "-" : fmt::format("{:.3f} s", row.ours.checkpoint_seconds)});
+std::string percent(double share) {
+  return fmt::format("{:.1f} %", 100.0 * share);
+}
+
+// What the table says of a peer: steps per second, their spread, and the ratio.
+std::vector<std::string> peer_cells(const Row& row, const PeerResult& peer) {
+  if (peer.report.is_null()) {
+    return {"-", "-", "-"};
   }
-  fmt::print("{}", columns(cells, 200));
+  return {fmt::format("{:.1f}", peer.report.at("steps_per_second").get<double>()),
+          percent(peer.report.at("spread").get<double>()),
+          fmt::format("{:.2f}", row.ratio_to(peer).get<double>())};
+}
+
+void print_table(const std::vector<Row>& rows) {
+  const bool has_graph =
+      std::ranges::any_of(rows, [](const Row& row) { return row.graph.has_value(); });
+  std::vector<std::vector<std::string>> cells{
+      {"job", "steps/s", "spread", "peer steps/s", "spread", "ratio"}};
+  const auto append = [&](const std::vector<std::string>& more) {
+    cells.back().insert(cells.back().end(), more.begin(), more.end());
+  };
+  if (has_graph) {
+    append({"graph steps/s", "spread", "ratio"});
+  }
+  append({"samples/s", "ceiling", "of ceiling", "of peak", "memory", "on GPU", "images",
+          "peer memory", "overhead", "checkpoint"});
+  for (const Row& row : rows) {
+    const BenchResult& ours = row.ours;
+    const bool has_ceiling = ours.ceiling_batch > 0;
+    const Json& report = row.peer.report;
+    cells.push_back({row.job.name, fmt::format("{:.1f}", ours.steps_per_second()),
+                     percent(spread_of(ours.speeds))});
+    append(peer_cells(row, row.peer));
+    if (has_graph) {
+      append(peer_cells(row, *row.graph));
+    }
+    append({fmt::format("{:.0f}", ours.samples_per_second()),
+            has_ceiling ? fmt::format("{:.1f}", ours.ceiling_steps()) : "-",
+            has_ceiling ? percent(ours.ceiling_share()) : "-", percent(ours.peak_share),
+            megabytes(ours.peak_memory_mb),
+            ours.device_memory_mb > 0.0 ? megabytes(ours.device_memory_mb) : "-",
+            megabytes(ours.images_mb),
+            report.is_null() ? "-" : megabytes(report.value("peak_memory_mb", 0.0)),
+            fmt::format("{:.2f} ms", ours.overhead_ms),
+            ours.ranks > 1 ? "-" : fmt::format("{:.3f} s", ours.checkpoint_seconds)});
+  }
+  fmt::print("{}", columns(cells, 240));
+}
+
+std::string peer_note(const std::string& name, const PeerResult& peer) {
+  const Json& report = peer.report;
+  return report.is_null() ? fmt::format("no {}: {}", name, peer.missing)
+                          : fmt::format("{}: torch {}, {}, {}, threads {}", name,
+                                        report.value("torch", "?"), report.value("device", "?"),
+                                        report.value("precision", "?"), report.value("threads", 0));
 }
 
 // What the numbers were made with, each thing said once.
@@ -230,17 +349,22 @@ void print_notes(const std::vector<Row>& rows) {
   const BenchResult& ours = rows.front().ours;
   double peak = 0.0;
   std::vector<std::string> notes;
+  std::map<std::int64_t, std::vector<std::string>> ceilings;  // jobs by their large batch
   for (const Row& row : rows) {
     peak = std::max(peak, row.ours.peak_gflops);
-    const Json& report = row.peer.report;
-    notes.push_back(report.is_null()
-                        ? fmt::format("no peer: {}", row.peer.missing)
-                        : fmt::format("peer: torch {}, {}, {}, threads {}",
-                                      report.value("torch", "?"), report.value("device", "?"),
-                                      report.value("precision", "?"), report.value("threads", 0)));
+    notes.push_back(peer_note("peer", row.peer));
+    if (row.graph) {
+      notes.push_back(peer_note("graph peer", *row.graph));
+    }
+    if (row.ours.ceiling_batch > 0) {
+      ceilings[row.ours.ceiling_batch].push_back(row.job.name);
+    }
   }
   fmt::print("winnow: LibTorch {}, {}, {}, lanes {}; matrix products reach {:.0f} GFLOP/s\n",
              TORCH_VERSION, ours.device, ours.precision, ours.lanes, peak);
+  for (const auto& [batch, jobs] : ceilings) {
+    fmt::print("ceiling: batches of {} in {}\n", batch, join(jobs, ", "));
+  }
   fmt::print("arithmetic of both: {}, fingerprint {}\n", ours.arithmetic, ours.fingerprint);
   for (auto note = notes.begin(); note != notes.end(); ++note) {
     if (std::find(notes.begin(), note, *note) == note) {
@@ -257,7 +381,7 @@ void bench(BenchFlags& flags, Program& program) {
   if (!leads(program, flags.runtime.runtime, nullptr)) {
     return;
   }
-  const std::vector<Row> rows = measure(flags);
+  const std::vector<Row> rows = measure_all(flags);
   if (flags.json) {
     Json list = Json::array();
     std::ranges::transform(rows, std::back_inserter(list), to_json);
@@ -281,8 +405,14 @@ void add_bench_command(CLI::App& app, Program& program) {
   command->add_flag("--list", flags->list, "list the jobs and measure nothing");
   command
       ->add_option("--seconds", flags->seconds,
-                   "measure whole rounds for this many seconds, after one warm-up round")
+                   "measure whole rounds of each program for this many seconds in all, after one "
+                   "warm-up round")
       ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command
+      ->add_option("--repeats", flags->repeats,
+                   "measure in this many parts, each program in turn, and show the medians")
+      ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_option("--peer", flags->peer, "script with the PyTorch loop to compare with")
       ->type_name("PATH")
@@ -299,7 +429,10 @@ void add_bench_command(CLI::App& app, Program& program) {
   command->add_flag("--json", flags->json, "print as JSON");
   flags->runtime.add_to(*command);
   command->footer(
-      "ratio: steps per second over the peer's. of peak: useful arithmetic over that of plain\n"
+      "steps/s: median of the repeats. spread: their largest less their smallest, over the "
+      "median.\n"
+      "ratio: steps per second over the peer's. ceiling: what the same network reaches with large\n"
+      "batches, in steps of the job's batches. of peak: useful arithmetic over that of plain\n"
       "matrix products measured in the same run. on GPU: the most memory that LibTorch held "
       "there.\n"
       "images: share of memory that holds images. overhead: median time of a round outside client\n"

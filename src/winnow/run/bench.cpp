@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <new>
+#include <string_view>
 
 #include "winnow/base/arithmetic.h"
 #include "winnow/base/error.h"
@@ -29,6 +31,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kEndless = 1'000'000'000;  // rounds
 constexpr double kProbeSeconds = 0.3;
+constexpr double kCeilingSeconds = 0.5;  // at most, but at least one round
+constexpr std::int64_t kGpuBatch = 512;
+constexpr std::int64_t kStepsOfGraph = 10;  // as many as a GPU lane replays at once
 
 // A multiply-add is two operations; the backward pass takes twice the forward pass.
 constexpr double kFlopsPerMac = 2.0 * 3.0;
@@ -108,12 +113,6 @@ void measure_checkpoint(Session& session, BenchResult& result) {
   remove_tree(folder, ignored);
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 // Products of square matrices on one thread, in GFLOP/s.
 double product_gflops(at::Device device, at::ScalarType type) {
   keep_one_thread_per_operation();
@@ -151,16 +150,49 @@ double peak_gflops(at::Device device, std::int64_t lanes, Precision precision) {
   return sum;
 }
 
+// A GPU lane captures a kind of step when it meets it for the second time, and the number of lanes
+// may still be looked for.
+void warm_up(Session& session) {
+  const int rounds = session.crew().device().is_cuda() ? 5 : 1;
+  for (int round = 0; round < rounds || !session.crew().lanes_settled(); ++round) {
+    session.play();
+  }
+}
+
+// Samples per second while the clients of a job train.
+double training_speed(const BenchJob& job, const Runtime& runtime, double at_least) {
+  Session session(bench_experiment(job), builtin_registry(), runtime, nullptr);
+  warm_up(session);
+  const double before = session.engine().traffic().train_seconds;
+  std::int64_t samples = 0;
+  double seconds = 0.0;
+  do {
+    session.play();
+    samples += job.cohort * job.samples_per_client;
+    seconds = session.engine().traffic().train_seconds - before;
+  } while (seconds < at_least);
+  return static_cast<double>(samples) / seconds;
+}
+
+// LibTorch has no type of its own for it on a CPU.
+bool is_out_of_memory(const std::exception& error) {
+  const std::string_view text = error.what();
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         text.find("allocate memory") != std::string_view::npos ||
+         text.find("out of memory") != std::string_view::npos;
+}
+
 }  // namespace
 
 const std::vector<BenchJob>& bench_jobs() {
-  // name, model, channels, size, batch, clients, samples per client, cohort, epochs, lr, macs
+  // name, model, channels, size, batch, clients, samples per client, cohort, epochs, lr, macs,
+  // method, large batch
   static const std::vector<BenchJob> jobs{
       {"lenet5-b10", "lenet5", 1, 28, 10, 50, 600, 10, 1, 0.01, kLenet5},
       {"cnn4-b10", "cnn4", 3, 32, 10, 100, 500, 10, 1, 0.01, kCnn4},
       {"cnn4-b50", "cnn4", 3, 32, 50, 100, 500, 10, 1, 0.01, kCnn4},
-      {"resnet18-b10", "resnet18", 3, 32, 10, 20, 200, 10, 1, 0.01, kResnet18},
-      {"vit_tiny-b10", "vit_tiny", 3, 32, 10, 20, 100, 10, 1, 0.01, kVitTiny},
+      {"resnet18-b10", "resnet18", 3, 32, 10, 20, 200, 10, 1, 0.01, kResnet18, "fedavg", 64},
+      {"vit_tiny-b10", "vit_tiny", 3, 32, 10, 20, 100, 10, 1, 0.01, kVitTiny, "fedavg", 16},
       {"pfl", "cnn2", 3, 32, 10, 1000, 50, 50, 1, 0.1, kCnn2},
       {"clients-100", "lenet5", 1, 28, 10, 100, 6, 100, 1, 0.01, kLenet5},
       {"clients-1000", "lenet5", 1, 28, 10, 1000, 6, 100, 1, 0.01, kLenet5},
@@ -207,63 +239,114 @@ Experiment bench_experiment(const BenchJob& job) {
   return parse_experiment(tree, builtin_registry());
 }
 
-BenchResult run_bench(const BenchJob& job, const Runtime& runtime, double seconds) {
+double middle_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2.0;
+}
+
+double spread_of(const std::vector<double>& values) {
+  const auto [least, most] = std::ranges::minmax(values);
+  return (most - least) / middle_of(values);
+}
+
+Bench::Bench(const BenchJob& job, const Runtime& runtime) : job_(job), runtime_(runtime) {
   reset_peak_memory();
-  Session session(bench_experiment(job), builtin_registry(), runtime, nullptr);
-  reset_peak_device_memory(session.crew().device());  // what the session holds counts
-  const at::Device device = session.crew().device();
-  // A GPU lane captures a kind of step when it meets it for the second time, and the number of
-  // lanes may still be looked for.
-  const int warm_up = device.is_cuda() ? 5 : 1;
-  for (int round = 0; round < warm_up || !session.crew().lanes_settled(); ++round) {
-    session.play();
-  }
-  const Traffic before = session.engine().traffic();
-  const Workforce force_before = session.engine().workforce();
-  BenchResult result;
-  std::vector<double> overheads;
+  session_ = std::make_unique<Session>(bench_experiment(job), builtin_registry(), runtime, nullptr);
+  reset_peak_device_memory(device());  // what the session holds counts
+  warm_up(*session_);
+  bytes_before_ = session_->engine().workforce().bytes_received;
+}
+
+void Bench::measure(double seconds) {
+  const Engine& engine = session_->engine();
+  const Traffic before = engine.traffic();
   const auto start = Clock::now();
   const double cpu = thread_seconds();
+  double passed = 0.0;
   do {
-    const double trained = session.engine().traffic().train_seconds;
-    const double begun = result.seconds;
-    session.play();
-    ++result.rounds;
-    result.seconds = seconds_since(start);
-    overheads.push_back(result.seconds - begun -
-                        (session.engine().traffic().train_seconds - trained));
-  } while (result.seconds < seconds);
-  result.overhead_ms = 1e3 * median(overheads);
-  result.server_cpu_ms = 1e3 * (thread_seconds() - cpu) / static_cast<double>(result.rounds);
-  const Traffic& after = session.engine().traffic();
-  result.client_steps = after.client_steps - before.client_steps;
-  result.samples =
-      (after.participations - before.participations) * job.samples_per_client * job.epochs;
-  result.peak_memory_mb = peak_memory_mb();
-  result.device_memory_mb = static_cast<double>(peak_device_memory(device)) / 1048576.0;
-  result.images_mb = static_cast<double>(session.world().data.train.images.nbytes()) / 1048576.0;
+    const double trained = engine.traffic().train_seconds;
+    const double begun = passed;
+    session_->play();
+    ++result_.rounds;
+    passed = seconds_since(start);
+    overheads_.push_back(passed - begun - (engine.traffic().train_seconds - trained));
+  } while (passed < seconds);
+  cpu_seconds_ += thread_seconds() - cpu;
+  const Traffic& after = engine.traffic();
+  const std::int64_t steps = after.client_steps - before.client_steps;
+  result_.client_steps += steps;
+  result_.samples +=
+      (after.participations - before.participations) * job_.samples_per_client * job_.epochs;
+  result_.seconds += passed;
+  result_.speeds.push_back(static_cast<double>(steps) / passed);
+}
 
-  const Precision precision = choose_precision(runtime.precision, device);
-  result.device = device.str();
-  result.precision = precision_name(precision);
-  result.arithmetic = current_arithmetic();
-  result.fingerprint = fingerprint();
-  const Workforce force = session.engine().workforce();
-  result.lanes = force.lanes;
-  result.ranks = force.ranks;
-  result.bytes_received = force.bytes_received - force_before.bytes_received;
+BenchResult Bench::finish() {
+  result_.overhead_ms = 1e3 * middle_of(overheads_);
+  result_.server_cpu_ms = 1e3 * cpu_seconds_ / static_cast<double>(result_.rounds);
+  result_.peak_memory_mb = peak_memory_mb();
+  const at::Device place = device();
+  result_.device_memory_mb = static_cast<double>(peak_device_memory(place)) / 1048576.0;
+  result_.images_mb = static_cast<double>(session_->world().data.train.images.nbytes()) / 1048576.0;
+
+  const Precision precision = choose_precision(runtime_.precision, place);
+  result_.device = place.str();
+  result_.precision = precision_name(precision);
+  result_.arithmetic = current_arithmetic();
+  result_.fingerprint = fingerprint();
+  const Workforce force = session_->engine().workforce();
+  result_.lanes = force.lanes;
+  result_.ranks = force.ranks;
+  result_.bytes_received = force.bytes_received - bytes_before_;
   // Of this process, for as many lanes as all of them have.
-  const std::int64_t own_lanes = session.crew().lanes();
-  result.peak_gflops =
-      peak_gflops(device, own_lanes, precision) *
-      (device.is_cpu() ? static_cast<double>(force.lanes) / static_cast<double>(own_lanes)
-                       : static_cast<double>(force.ranks));
-  result.peak_share =
-      result.samples_per_second() * job.macs * kFlopsPerMac / (result.peak_gflops * 1e9);
+  const std::int64_t own_lanes = session_->crew().lanes();
+  result_.peak_gflops =
+      peak_gflops(place, own_lanes, precision) *
+      (place.is_cpu() ? static_cast<double>(force.lanes) / static_cast<double>(own_lanes)
+                      : static_cast<double>(force.ranks));
+  result_.peak_share =
+      result_.samples_per_second() * job_.macs * kFlopsPerMac / (result_.peak_gflops * 1e9);
   if (force.ranks == 1) {
-    measure_checkpoint(session, result);
+    measure_checkpoint(*session_, result_);
+    session_.reset();
+    measure_ceiling();
   }
-  return result;
+  return result_;
+}
+
+// By whole rounds as well, but without what a round takes beside training: many clients could share
+// it.
+void Bench::measure_ceiling() {
+  const at::Device place = choose_device(runtime_.device);
+  Runtime runtime = runtime_;
+  runtime.lanes = place.is_cpu() ? result_.lanes : 1;
+  BenchJob big = job_;
+  big.method = "fedavg";
+  big.epochs = 1;
+  big.clients = runtime.lanes;
+  big.cohort = runtime.lanes;
+  const std::int64_t steps = place.is_cpu() ? 1 : kStepsOfGraph;
+  for (big.batch = place.is_cpu() ? job_.big_batch : kGpuBatch; big.batch >= job_.batch;
+       big.batch /= 2) {
+    big.samples_per_client = steps * big.batch;
+    try {
+      result_.ceiling_samples =
+          training_speed(big, runtime, std::min(kCeilingSeconds, result_.seconds));
+      result_.ceiling_batch = big.batch;
+      return;
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error)) {
+        throw;
+      }
+    }
+  }
+}
+
+BenchResult run_bench(const BenchJob& job, const Runtime& runtime, double seconds) {
+  Bench bench(job, runtime);
+  bench.measure(seconds);
+  return bench.finish();
 }
 
 }  // namespace winnow
