@@ -64,6 +64,7 @@ void allow_many_connections() {
 void give_freed_memory_back() {
   ::mallopt(M_MMAP_THRESHOLD, 512 << 10);
   ::mallopt(M_TRIM_THRESHOLD, 4 << 20);
+  ::mallopt(M_ARENA_MAX, 2);  // with one for every thread, each keeps what was freed in it
 }
 
 void run_serve(ServeFlags& flags, Program& program) {
