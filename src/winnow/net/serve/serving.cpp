@@ -320,7 +320,8 @@ class Serving final : public RunObserver {
 
   std::string metrics_text() {
     metrics_.clear("winnow_members");
-    for (const char* status : {"enrolled", "present", "working", "away", "left", "revoked", "done"}) {
+    for (const char* status :
+         {"enrolled", "present", "working", "away", "left", "revoked", "done"}) {
       metrics_.set("winnow_members", label("status", status), 0.0);
     }
     for (const MemberView& view : desk_->members()) {
