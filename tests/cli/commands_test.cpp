@@ -295,7 +295,7 @@ TEST(List, EveryKindOfThingInTextAndJson) {
   std::set<std::string> names{"experiment", "data", "federation", "model", "train"};
   std::size_t count = names.size();
   for (const char* what :
-       {"methods", "models", "datasets", "partitions", "noises", "distortions"}) {
+       {"methods", "models", "datasets", "partitions", "noises", "distortions", "engines"}) {
     const Json list = shop.done({"list", what, "--json"}).json();
     ASSERT_FALSE(list.empty()) << what;
     for (const Json& entry : list) {
@@ -353,7 +353,7 @@ TEST(List, ASingularIsUnderstood) {
   expect_error(shop.call({"list", "method"}), 2,
                "list method: there is no such list\n  did you mean 'methods'?");
   expect_error(shop.call({"list", "zebras"}), 2,
-               "known: methods, models, datasets, partitions, noises, distortions");
+               "known: methods, models, datasets, partitions, noises, distortions, engines");
 }
 
 TEST(Describe, SaysWhetherADataSetIsThere) {

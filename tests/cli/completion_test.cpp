@@ -80,6 +80,7 @@ TEST(Completion, OffersTheOptionsOfACommand) {
   EXPECT_THAT(bash.offered({"run", "--"}), AllOf(Contains("--set"), Not(Contains("--jobs"))));
   EXPECT_THAT(bash.offered({"sweep", "--order", ""}), ElementsAre("file", "seed"));
   EXPECT_THAT(bash.offered({"run", "--device", "=", "cu"}), ElementsAre("cuda"));
+  EXPECT_THAT(bash.offered({"run", "--engine", ""}), ElementsAre("local", "mpi"));
   EXPECT_THAT(bash.offered({"run", "--lanes", ""}), IsEmpty());
 }
 

@@ -258,14 +258,17 @@ std::string printed(const std::vector<const char*>& words, const char* program =
   arguments.push_back(nullptr);
   const Registry registry = own_registry();
   ::testing::internal::CaptureStdout();
-  EXPECT_EQ(run_program(static_cast<int>(arguments.size()) - 1, arguments.data(), registry), 0);
+  EXPECT_EQ(run_program(static_cast<int>(arguments.size()) - 1, arguments.data(), registry,
+                        own_engines()),
+            0);
   return ::testing::internal::GetCapturedStdout();
 }
 
 TEST(OwnParts, AreListedDescribedAndCompleted) {
   const std::vector<std::pair<const char*, const char*>> lists{
       {"methods", "cautious"},   {"models", "one_layer"}, {"datasets", "shades"},
-      {"partitions", "in_turn"}, {"noises", "all_zero"},  {"distortions", "inverted"}};
+      {"partitions", "in_turn"}, {"noises", "all_zero"},  {"distortions", "inverted"},
+      {"engines", "by_wire"}};
   const std::string completion = printed({"completion", "bash"});
   for (const auto& [list, name] : lists) {
     EXPECT_THAT(printed({"list", list}), HasSubstr(name));

@@ -481,7 +481,7 @@ TEST(Mpirun, WrongUsageIsOneLineWithExitCodeTwo) {
                                     "cannot be ranks of MPI\n"));
   const Ended unknown = call(shop, {WINNOW_ITSELF, "run", "e.toml", "--engine", "mpl"});
   EXPECT_EQ(unknown.code, 2);
-  EXPECT_EQ(unknown.err, "winnow: unknown engine 'mpl'\n  there are local and mpi\n");
+  EXPECT_EQ(unknown.err, "winnow: unknown engine 'mpl'\n  did you mean 'mpi'?\n");
   const Ended fold = call(shop, on(2, {"run", "e.toml", "--fold", "half"}));
   EXPECT_EQ(fold.code, 2);
   EXPECT_THAT(fold.err, HasSubstr("winnow: --fold half: unknown\n  expected best, gather or "

@@ -7,6 +7,7 @@
 #include "winnow/base/text.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
+#include "winnow/cli/engine_choice.h"
 #include "winnow/experiment/description.h"
 
 namespace winnow {
@@ -145,6 +146,25 @@ void print_markdown(const Json& json) {
   }
 }
 
+// All that has this name: of the registry, and the engine.
+std::vector<Json> described(const std::string& name, const Program& program) {
+  std::vector<Json> found;
+  for (const NamedEngine& engine : known_engines(program.engines)) {
+    if (engine.name == name) {
+      found.push_back({{"kind", "engine"},
+                       {"name", engine.name},
+                       {"summary", engine.summary},
+                       {"parameters", Json::array()}});
+    }
+  }
+  const std::vector<std::string> others = describable_names(program.registry);
+  if (found.empty() || std::ranges::count(others, name) > 0) {
+    const std::vector<Json> more = describe(name, program.registry);
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  return found;
+}
+
 }  // namespace
 
 void add_describe_command(CLI::App& app, Program& program) {
@@ -155,9 +175,9 @@ void add_describe_command(CLI::App& app, Program& program) {
     bool exchanges = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand(
-      "describe",
-      "explain a method, model, data set, partition, noise, distortion or experiment table");
+  CLI::App* command = app.add_subcommand("describe",
+                                         "explain a method, model, data set, partition, noise, "
+                                         "distortion, engine or experiment table");
   command
       ->add_option("NAME", flags->names,
                    "names that 'winnow list' shows, or tables of an experiment file, such as train")
@@ -173,7 +193,7 @@ void add_describe_command(CLI::App& app, Program& program) {
       "Example:  winnow describe fedprox");
   command->callback([flags, &program] {
     for (const std::string& name : flags->names) {
-      const std::vector<Json> found = describe(name, program.registry);
+      const std::vector<Json> found = described(name, program);
       if (flags->markdown && flags->names.size() > 1) {
         fmt::print("<!-- {} {} -->\n", flags->exchanges ? "exchanges" : "parameters", name);
       }

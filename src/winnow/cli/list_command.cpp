@@ -7,6 +7,7 @@
 #include "winnow/base/text.h"
 #include "winnow/cli/command.h"
 #include "winnow/cli/console.h"
+#include "winnow/cli/engine_choice.h"
 #include "winnow/data/catalog.h"
 #include "winnow/data/partition.h"
 #include "winnow/model/net.h"
@@ -90,7 +91,11 @@ Json list_noises(const LabelNoises& label_noises) {
   return list;
 }
 
-Json listing(const std::string& what, const Registry& registry) {
+Json listing(const std::string& what, const Program& program) {
+  const Registry& registry = program.registry;
+  if (what == "engines") {
+    return list_entries(known_engines(program.engines));
+  }
   if (what == "methods") {
     return list_methods(registry);
   }
@@ -107,8 +112,8 @@ Json listing(const std::string& what, const Registry& registry) {
 }
 
 const std::vector<std::string>& list_names() {
-  static const std::vector<std::string> names{"methods",    "models", "datasets",
-                                              "partitions", "noises", "distortions"};
+  static const std::vector<std::string> names{"methods", "models",      "datasets", "partitions",
+                                              "noises",  "distortions", "engines"};
   return names;
 }
 
@@ -177,10 +182,11 @@ void add_list_command(CLI::App& app, Program& program) {
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("list", "list what an experiment can choose from");
+  CLI::App* command =
+      app.add_subcommand("list", "list what can be chosen by name");
   command
       ->add_option("WHAT", flags->what,
-                   "methods, models, datasets, partitions, noises or distortions")
+                   "methods, models, datasets, partitions, noises, distortions or engines")
       // As CLI::IsMember would have it; its own message has no suggestion.
       ->type_name(fmt::format("TEXT:{{{}}}", join(list_names(), ",")))
       ->required();
@@ -191,7 +197,7 @@ void add_list_command(CLI::App& app, Program& program) {
       throw Error(ErrorKind::usage, fmt::format("list {}: there is no such list", flags->what),
                   suggestion(flags->what, list_names()));
     }
-    const Json list = listing(flags->what, program.registry);
+    const Json list = listing(flags->what, program);
     if (flags->json) {
       fmt::print("{}\n", list.dump(2));
     } else if (flags->what == "methods") {
