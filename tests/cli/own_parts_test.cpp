@@ -279,7 +279,6 @@ TEST(OwnParts, AreListedDescribedAndCompleted) {
   EXPECT_THAT(completion, HasSubstr("data.shades"));
 }
 
-}  // namespace winnow::own_parts_test
 TEST(OwnParts, TheProgramHasItsOwnNameInItsHelp) {
   EXPECT_THAT(printed({"--help"}, "build/own_method"), HasSubstr("\nUsage: own_method ["));
   EXPECT_THAT(printed({"run", "--help"}, "build/own_method"), HasSubstr("Usage: own_method run ["));
@@ -292,3 +291,4 @@ TEST(OwnParts, TheProgramHasItsOwnNameInItsHelp) {
             "winnow: FILE is required\n  try 'own_method run --help'\n");
 }
 
+}  // namespace winnow::own_parts_test

@@ -318,7 +318,7 @@ void Winnow::load(const Archive& archive) {
 MethodInfo winnow_info() {
   return {.name = "winnow",
           .group = "system",
-          .summary = "diagnoses what is wrong and treats it, otherwise runs its base",
+          .summary = "diagnoses what is wrong and treats it, else runs its base",
           .make = [] { return std::make_unique<Winnow>(); },
           .smoke = Json::object({{"rounds", 6},
                                  {"method.warmup", 2},
