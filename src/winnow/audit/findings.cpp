@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -56,6 +55,51 @@ void find_duplicates_across(const FindingsInput& input, std::vector<ClientFindin
       }
     }
   }
+}
+
+// Of each repetition, as each has other models.
+std::vector<WrongShare> fit_repetitions(const FindingsInput& input, const std::atomic<bool>* stop) {
+  const Judgement& judgement = input.judgement;
+  std::vector<std::int64_t> given;
+  for (const HeldSample& sample : input.held) {
+    given.push_back(sample.given);
+  }
+  std::vector<WrongShare> fits;
+  for (std::size_t r = 0; r < judgement.model_of.size(); ++r) {
+    fits.push_back(fit_wrong_share(
+        {judgement.classes, judgement.rows_by(r), given, judgement.model_of[r], &judgement.judged},
+        stop));
+    if (stop != nullptr && stop->load()) {
+      throw Interrupted();
+    }
+  }
+  return fits;
+}
+
+// The probabilities of a sample's true class, the mean of the repetitions.
+std::vector<double> true_class_of(const FindingsInput& input, const std::vector<WrongShare>& fits,
+                                  std::size_t place) {
+  const Judgement& judgement = input.judgement;
+  const auto classes = static_cast<std::size_t>(judgement.classes);
+  std::vector<double> truth(classes);
+  for (std::size_t r = 0; r < fits.size(); ++r) {
+    const std::vector<double> own =
+        fits[r].true_class(judgement.rows_by(r).subspan(place * classes, classes),
+                           input.held[place].given, judgement.model_of[r][place]);
+    std::ranges::transform(truth, own, truth.begin(), [&](double sum, double share) {
+      return sum + share / static_cast<double>(fits.size());
+    });
+  }
+  return truth;
+}
+
+void judge_label(std::vector<double> truth, std::int64_t given, SampleFinding& sample) {
+  double& right = truth[static_cast<std::size_t>(given)];
+  sample.label_score = std::clamp(right, 0.0, 1.0);
+  sample.is_label_issue = sample.label_score < kLeastRight;
+  right = -1.0;  // what is suggested is another one
+  sample.suggested =
+      sample.is_label_issue ? std::ranges::max_element(truth) - truth.begin() : kNoSuggestion;
 }
 
 }  // namespace
@@ -140,53 +184,26 @@ AuditFindings make_findings(const FindingsInput& input) {
 }
 
 void judge_labels(const FindingsInput& input, const std::atomic<bool>* stop, AuditFindings& found) {
-  const Judgement& judgement = input.judgement;
-  const auto classes = static_cast<std::size_t>(judgement.classes);
-  std::vector<std::int64_t> given;
-  for (const HeldSample& sample : input.held) {
-    given.push_back(sample.given);
-  }
-  std::vector<WrongShare> fits;
-  for (std::size_t r = 0; r < judgement.model_of.size(); ++r) {
-    fits.push_back(fit_wrong_share(
-        {judgement.classes, judgement.rows_by(r), given, judgement.model_of[r], &judgement.judged},
-        stop));
-    if (stop != nullptr && stop->load()) {
-      throw Interrupted();
-    }
-  }
   found.issues_by_sums.clear();
   for (const SampleFinding& sample : found.samples) {
     found.issues_by_sums.push_back(sample.is_label_issue);
   }
-  std::vector<double> wrong(found.clients.size());
-  for (ClientFinding& client : found.clients) {
-    client.label_issues = 0;
-  }
+  const std::vector<WrongShare> fits = fit_repetitions(input, stop);
+  std::vector<double> wrong(found.clients.size());  // labels, as far as one knows
+  std::vector<std::int64_t> issues(found.clients.size());
   for (std::size_t i = 0; i < input.held.size(); ++i) {
-    if (!judgement.judged[i]) {
-      continue;
+    if (input.judgement.judged[i]) {
+      const auto client = static_cast<std::size_t>(input.held[i].client);
+      SampleFinding& sample = found.samples[i];
+      judge_label(true_class_of(input, fits, i), input.held[i].given, sample);
+      wrong[client] += 1.0 - sample.label_score;
+      issues[client] += sample.is_label_issue ? 1 : 0;
     }
-    std::vector<double> truth(classes);
-    for (std::size_t r = 0; r < fits.size(); ++r) {
-      const auto own = fits[r].true_class(judgement.rows_by(r).subspan(i * classes, classes),
-                                          given[i], judgement.model_of[r][i]);
-      std::ranges::transform(truth, own, truth.begin(), std::plus<>());
-    }
-    const auto client = static_cast<std::size_t>(input.held[i].client);
-    double& right = truth[static_cast<std::size_t>(given[i])];
-    SampleFinding& sample = found.samples[i];
-    sample.label_score = std::clamp(right / static_cast<double>(fits.size()), 0.0, 1.0);
-    sample.is_label_issue = sample.label_score < kLeastRight;
-    wrong[client] += 1.0 - sample.label_score;
-    found.clients[client].label_issues += sample.is_label_issue ? 1 : 0;
-    right = -1.0;
-    sample.suggested =
-        sample.is_label_issue ? std::ranges::max_element(truth) - truth.begin() : kNoSuggestion;
   }
   for (std::size_t c = 0; c < wrong.size(); ++c) {
     ClientFinding& client = found.clients[c];
     const auto judged = static_cast<double>(client.judged);
+    client.label_issues = issues[c];
     client.noise_rate = wrong[c] / std::max(1.0, judged);
     client.interval = wilson(client.noise_rate, judged);
   }

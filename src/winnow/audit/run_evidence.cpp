@@ -133,64 +133,73 @@ std::optional<double> score_of(const Json& scores, const std::string& name,
                                                       : std::nullopt;
 }
 
-std::string whole_text(double value) {
-  return fmt::format("{:.0f}", value);
+ClientTexts* column_named(Columns& columns, const std::string& name) {
+  const auto at = std::ranges::find(columns, name, &Columns::value_type::first);
+  return at == columns.end() ? nullptr : &at->second;
+}
+
+// The verdict and the kind of a client's noise in words.
+void add_words(const Json& scores, const std::string& client, Columns& columns) {
+  std::array<double, kVerdicts> probabilities{};
+  bool known = true;
+  for (std::size_t v = 0; v < kVerdicts; ++v) {
+    const auto p = score_of(scores, kVerdictScores[v], client);
+    known = known && p.has_value();
+    probabilities[v] = p.value_or(0.0);
+  }
+  const Verdict verdict = likeliest_verdict(probabilities);
+  if (known) {
+    (*column_named(columns, "verdict"))[client] = verdict_name(verdict);
+    (*column_named(columns, "probability"))[client] =
+        text_of(probabilities[static_cast<std::size_t>(verdict)]);
+  }
+  const auto kind = score_of(scores, "kind", client);
+  if (kind && *kind >= 0.0 && *kind < static_cast<double>(kNoiseKinds.size())) {
+    (*column_named(columns, "kind"))[client] =
+        known && verdict == Verdict::input_noise
+            ? "distorted images"
+            : kind_name(kNoiseKinds[static_cast<std::size_t>(*kind)]);
+  }
+}
+
+// Counts without decimals, and no rates of too few samples.
+void mend_numbers(const Json& scores, const std::string& client, Columns& columns) {
+  for (const char* name : {"judged", "label_issues", "input_issues"}) {
+    if (const auto count = score_of(scores, name, client)) {
+      (*column_named(columns, name))[client] = fmt::format("{:.0f}", *count);
+    }
+  }
+  const auto judged = score_of(scores, "judged", client);
+  const bool few = judged && *judged < static_cast<double>(kFewSamples);
+  (*column_named(columns, kTooFew))[client] = few ? "yes" : "no";
+  for (const char* name : {"noise_rate", "noise_rate_low", "noise_rate_high", "excess_rate"}) {
+    if (ClientTexts* own = column_named(columns, name); few && own != nullptr) {
+      own->erase(client);
+    }
+  }
 }
 
 // What the method `audit` found in the words of winnow audit, in the order in which people look.
 Columns audit_columns(const Json& scores, Columns found) {
-  Columns columns{
-      {"verdict", {}},         {"probability", {}}, {"noise_rate", {}}, {"noise_rate_low", {}},
-      {"noise_rate_high", {}}, {kTooFew, {}},       {"kind", {}}};
-  const auto column = [](Columns& in, const std::string& name) -> ClientTexts* {
-    const auto at = std::ranges::find(in, name, &Columns::value_type::first);
-    return at == in.end() ? nullptr : &at->second;
-  };
+  Columns columns;
+  for (const char* name : {"verdict", "probability", "noise_rate", "noise_rate_low",
+                           "noise_rate_high", kTooFew, "kind"}) {
+    columns.emplace_back(name, ClientTexts());
+  }
   for (auto& [name, texts] : found) {
     if (name == "noise_level") {
       continue;  // as noise_rate
     }
-    if (ClientTexts* own = column(columns, name)) {
+    if (ClientTexts* own = column_named(columns, name)) {
       *own = std::move(texts);
     } else {
       columns.emplace_back(name, std::move(texts));
     }
   }
-  const ClientTexts clients = *column(columns, "noise_rate");
+  const ClientTexts clients = *column_named(columns, "noise_rate");
   for (const auto& [client, rate] : clients) {
-    std::array<double, kVerdicts> probabilities{};
-    bool known = true;
-    for (std::size_t v = 0; v < kVerdicts; ++v) {
-      const auto p = score_of(scores, kVerdictScores[v], client);
-      known = known && p.has_value();
-      probabilities[v] = p.value_or(0.0);
-    }
-    const Verdict verdict = likeliest_verdict(probabilities);
-    if (known) {
-      (*column(columns, "verdict"))[client] = verdict_name(verdict);
-      (*column(columns, "probability"))[client] =
-          text_of(probabilities[static_cast<std::size_t>(verdict)]);
-    }
-    const auto kind = score_of(scores, "kind", client);
-    if (kind && *kind >= 0.0 && *kind < static_cast<double>(kNoiseKinds.size())) {
-      (*column(columns, "kind"))[client] =
-          known && verdict == Verdict::input_noise
-              ? "distorted images"
-              : kind_name(kNoiseKinds[static_cast<std::size_t>(*kind)]);
-    }
-    for (const char* name : {"judged", "label_issues", "input_issues"}) {
-      if (const auto count = score_of(scores, name, client)) {
-        (*column(columns, name))[client] = whole_text(*count);
-      }
-    }
-    const auto judged = score_of(scores, "judged", client);
-    const bool few = judged && *judged < static_cast<double>(kFewSamples);
-    (*column(columns, kTooFew))[client] = few ? "yes" : "no";
-    for (const char* name : {"noise_rate", "noise_rate_low", "noise_rate_high", "excess_rate"}) {
-      if (ClientTexts* own = column(columns, name); few && own != nullptr) {
-        own->erase(client);
-      }
-    }
+    add_words(scores, client, columns);
+    mend_numbers(scores, client, columns);
   }
   return columns;
 }

@@ -172,10 +172,10 @@ void Pooled::find_kinds(std::int64_t classes, const std::vector<Member>& members
   cleanest.resize((members.size() + 2) / 3);
   confusions.assign(members.size(), of_all);
   std::map<std::int64_t, JointCounts> cleanest_of;  // by fold
-  std::vector<std::int64_t> share_of(members.size());
+  std::vector<bool> is_cleanest(members.size(), false);
   for (const std::size_t m : cleanest) {
     cleanest_of.try_emplace(members[m].fold, classes).first->second += each[m];
-    share_of[m] = 1;
+    is_cleanest[m] = true;
   }
   for (std::size_t m = 0; m < members.size(); ++m) {
     if (members[m].fold < 0) {
@@ -185,7 +185,7 @@ void Pooled::find_kinds(std::int64_t classes, const std::vector<Member>& members
     if (const auto of_fold = cleanest_of.find(members[m].fold); of_fold != cleanest_of.end()) {
       neighbours += of_fold->second;
     }
-    for (std::int64_t i = 0; share_of[m] > 0 && i < classes; ++i) {
+    for (std::int64_t i = 0; is_cleanest[m] && i < classes; ++i) {
       for (std::int64_t j = 0; j < classes; ++j) {
         neighbours.add(i, j, -each[m].at(i, j));  // its own are no evidence about itself
       }
