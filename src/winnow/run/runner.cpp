@@ -3,12 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <functional>
-#include <limits>
 #include <string_view>
 #include <tuple>
 
@@ -21,12 +15,13 @@
 #include "winnow/experiment/toml.h"
 #include "winnow/judge/census.h"
 #include "winnow/judge/judge.h"
-#include "winnow/judge/quality.h"
 #include "winnow/model/safetensors.h"
 #include "winnow/model/script_net.h"
 #include "winnow/run/directory_lock.h"
 #include "winnow/run/format.h"
 #include "winnow/run/run_directory.h"
+#include "winnow/run/run_log.h"
+#include "winnow/run/run_place.h"
 #include "winnow/run/summary.h"
 #include "winnow/run/tensorboard.h"
 
@@ -34,146 +29,6 @@ namespace winnow {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string at_work_in(const fs::path& directory) {
-  return fmt::format("another process is running in {}", directory.string());
-}
-
-constexpr std::array<std::string_view, 16> kRunFiles{
-    kExperimentFile, kEventsFile,       kTensorBoardFile, kMetricsFile, kFindingsFile, kLedgerFile,
-    kPartitionFile,  kModelFile,        kScriptFile,      kSummaryFile, "lock",        kJournalFile,
-    kJournalLogFile, kJournalIndexFile, kNetworkFile,     kMembersFile};
-
-// Everything that a run writes, but for experiment.toml, which is written once and only read later.
-void refuse_links_of_run(const fs::path& directory) {
-  refuse_links(directory,
-               {kEventsFile, kTensorBoardFile, kCheckpointFolder, kMetricsFile, kFindingsFile,
-                kLedgerFile, kPartitionFile, kModelFile, kScriptFile, kSummaryFile, kJournalFile,
-                kJournalLogFile, kJournalIndexFile, kNetworkFile, kMembersFile, kSpoolFolder});
-}
-
-[[noreturn]] void refuse_existing(const fs::path& directory) {
-  if (!fs::exists(directory / kExperimentFile)) {
-    throw Error(ErrorKind::run,
-                fmt::format("{} exists already and is not a run directory", directory.string()),
-                "choose another --out");
-  }
-  if (fs::exists(directory / kSummaryFile)) {
-    throw Error(ErrorKind::run, fmt::format("{} holds a finished run", directory.string()),
-                "replace it with --force, or choose another --out");
-  }
-  throw Error(ErrorKind::run,
-              fmt::format("{} holds a run that is not finished", directory.string()),
-              fmt::format("continue it with 'winnow resume {}', replace it with --force, or choose "
-                          "another --out",
-                          directory.string()));
-}
-
-// "DIR/" as "DIR": with the slash a symbolic link would be followed.
-fs::path without_slash(const fs::path& directory) {
-  return directory.has_filename() ? directory : directory.parent_path();
-}
-
-// Whether a run writes an entry of its directory: a file, the folder of checkpoints, or that of the
-// replies of a real federation.
-bool is_of_run(const fs::directory_entry& entry) {
-  const std::string name = entry.path().filename().string();
-  if (!fs::is_directory(entry.symlink_status())) {
-    return std::ranges::count(kRunFiles, name) > 0 || is_leftover(entry.path());
-  }
-  const bool is_checkpoint = name == kCheckpointFolder;
-  const std::string_view extension = is_checkpoint ? ".safetensors" : kSpoolExtension;
-  return (is_checkpoint || name == kSpoolFolder) &&
-         std::ranges::all_of(fs::directory_iterator(entry.path()), [&](const auto& file) {
-           return fs::is_regular_file(file.symlink_status()) &&
-                  (file.path().extension() == extension || is_leftover(file.path()) ||
-                   (is_checkpoint && is_segment(file.path())));
-         });
-}
-
-// Throws where removing the directory could remove more than a run.
-void check_removable(const fs::path& directory) {
-  constexpr const char* kHint = "nothing was removed; choose another --out";
-  if (fs::is_symlink(without_slash(directory)) || !fs::is_directory(directory) ||
-      !fs::is_regular_file(fs::symlink_status(directory / kExperimentFile))) {
-    throw Error(ErrorKind::run, fmt::format("{} is not a run directory", directory.string()),
-                kHint);
-  }
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    if (!is_of_run(entry)) {
-      throw Error(ErrorKind::run,
-                  fmt::format("{} holds '{}', which no run writes", directory.string(),
-                              entry.path().filename().string()),
-                  kHint);
-    }
-  }
-}
-
-// A directory that appears with its experiment inside or not at all.
-void create_directory(const fs::path& directory, const Experiment& experiment) {
-  fs::path target = fs::absolute(directory).lexically_normal();
-  if (!target.has_filename()) {
-    target = target.parent_path();  // it was given as "DIR/"
-  }
-  const fs::path temporary =
-      temporary_beside(target.parent_path() / fmt::format(".{}", target.filename().string()));
-  std::error_code failed;
-  fs::create_directories(target.parent_path(), failed);
-  // It must be new: somebody else's could hold links.
-  if (failed || !fs::create_directory(temporary, failed)) {
-    throw Error(ErrorKind::run,
-                fmt::format("cannot create {}: {}", directory.string(), failed.message()),
-                "choose a place you may write to with --out");
-  }
-  try {
-    write_file_whole(temporary / kExperimentFile, write_toml(experiment.resolved()));
-    fs::rename(temporary, target);
-  } catch (const fs::filesystem_error& error) {
-    remove_tree(temporary, failed);
-    if (fs::exists(target, failed)) {
-      refuse_existing(directory);
-    }
-    throw Error(ErrorKind::run,
-                fmt::format("cannot create {}: {}", directory.string(), error.code().message()));
-  } catch (...) {
-    remove_tree(temporary, failed);
-    throw;
-  }
-}
-
-// Thrown for an event of a round that does not hold what it should.
-struct NoRound {};
-
-RoundRecord round_of(const Json& event) {
-  try {
-    return RoundRecord::from_json(event);
-  } catch (const Error&) {
-    throw NoRound();
-  }
-}
-
-// Calls `take` with the events in the first `size` bytes of a log, in order; a last line that a
-// killed run did not finish is none. Where it refuses one, the error names `path`.
-void for_each_event(const fs::path& path, std::uintmax_t size,
-                    const std::function<void(const Json&)>& take) {
-  std::size_t number = 0;
-  const auto take_line = [&](std::string_view line) {
-    ++number;
-    try {
-      Json event = parse_json_or_null(line);
-      if (number == 1) {
-        check_format(event, path);
-      }
-      rename_flag_quality(event);
-      take(event);
-    } catch (const Json::exception&) {
-      throw Error(ErrorKind::run, fmt::format("{}:{}: not an event", path.string(), number));
-    } catch (const NoRound&) {
-      throw Error(ErrorKind::run, fmt::format("{}:{}: not an event", path.string(), number));
-    }
-  };
-  read_lines(path, take_line, size);
-}
 
 // A run goes on from the weights that it was started from, or not at all.
 void check_weights(const Json& started, const Session& session) {
@@ -524,20 +379,9 @@ RunOutcome start_run(const Experiment& experiment, const Registry& registry, con
   if (replaces) {
     remove_run(directory);
   }
-  create_directory(directory, experiment);
+  create_run_directory(directory, experiment);
   const DirectoryLock lock(directory, at_work_in(directory));
   return play_to_end(session, directory, observer);
-}
-
-void remove_run(const fs::path& directory) {
-  check_removable(directory);
-  const DirectoryLock lock(directory, at_work_in(directory));
-  std::error_code failed;
-  remove_tree(without_slash(directory), failed);
-  if (failed) {
-    throw Error(ErrorKind::run,
-                fmt::format("cannot remove {}: {}", directory.string(), failed.message()));
-  }
 }
 
 RunOutcome resume_run(const fs::path& directory, const Registry& registry, const Runtime& runtime,
@@ -554,125 +398,12 @@ RunOutcome resume_run(const fs::path& directory, const Registry& registry, const
   return play_to_end(session, directory, observer);
 }
 
-void slim_run(const fs::path& directory) {
-  refuse_links_of_run(directory);
-  const DirectoryLock lock(directory, at_work_in(directory));
-  if (read_summary(directory).is_null()) {
-    throw Error(ErrorKind::run, fmt::format("{} is not finished", directory.string()));
-  }
-  for (const char* name :
-       {kCheckpointFolder, kModelFile, kScriptFile, kLedgerFile, kTensorBoardFile}) {
-    std::error_code failed;
-    remove_tree(directory / name, failed);
-    if (failed) {
-      throw Error(ErrorKind::run, fmt::format("cannot remove {}: {}", (directory / name).string(),
-                                              failed.message()));
-    }
-  }
-}
-
-bool is_running(const fs::path& directory) {
-  return DirectoryLock::is_held(directory);
-}
-
 void check_trust(const Experiment& experiment, const Runtime& runtime) {
   if (experiment.model.name == kTorchScript && !runtime.trust_model) {
     throw Error(ErrorKind::run,
                 fmt::format("this run executes the TorchScript file {}", experiment.model.path),
                 "add --trust-model if you trust it: such a file is a program");
   }
-}
-
-Json read_summary(const fs::path& directory) {
-  const fs::path path = directory / kSummaryFile;
-  if (!fs::exists(path)) {
-    return nullptr;
-  }
-  constexpr const char* kHint = "delete it and resume the run";
-  Json summary =
-      parse_json(read_file(path, kLargestSmallFile), path.string(), ErrorKind::run, kHint);
-  check_format(summary, path);
-  const auto require = [&](const char* key, const char* expected, auto fits) {
-    const auto found = summary.find(key);
-    if (found == summary.end() || !fits(*found)) {
-      throw Error(ErrorKind::run,
-                  fmt::format("{} is damaged: {} is not {}", path.string(), key, expected), kHint);
-    }
-  };
-  for (const char* key : {"name", "method", "model_hash"}) {
-    require(key, "a text", [](const Json& value) { return value.is_string(); });
-  }
-  for (const char* key : {"device", "precision", "arithmetic", "fingerprint"}) {
-    if (summary.contains(key)) {  // older runs lack some
-      require(key, "a text", [](const Json& value) { return value.is_string(); });
-    }
-  }
-  for (const char* key : {"seed", "rounds", "participations"}) {
-    require(key, "a count", [](const Json& value) { return value.is_number_unsigned(); });
-  }
-  for (const char* key : {"best", "last", "bytes_up", "bytes_down", "wall_seconds"}) {
-    require(key, "a number", [](const Json& value) { return value.is_number(); });
-  }
-  // Null where not all of the last ten rounds were evaluated.
-  require("last10", "a number", [](const Json& v) { return v.is_number() || v.is_null(); });
-  rename_flag_quality(summary);
-  return summary;
-}
-
-Experiment read_run_experiment(const fs::path& directory, const Registry& registry) {
-  const fs::path path = directory / kExperimentFile;
-  if (!fs::exists(path)) {
-    throw Error(ErrorKind::run, fmt::format("{} is not a run directory: it has no experiment.toml",
-                                            directory.string()));
-  }
-  first_event(directory);  // a newer format says more than a key that is not known here
-  Experiment experiment = load_experiment(path, {}, registry);
-  experiment.rounds_given = false;  // every key is written there, so it says nothing
-  experiment.train_given.clear();
-  return experiment;
-}
-
-std::optional<ComputedWith> read_computed_with(const fs::path& directory) {
-  const fs::path path = directory / kEventsFile;
-  const Json started = first_event(directory);
-  if (!started.contains("arithmetic")) {
-    return std::nullopt;
-  }
-  try {
-    return ComputedWith{printable(started.at("arithmetic").get<std::string>()),
-                        printable(started.value("fingerprint", ""))};
-  } catch (const Json::exception&) {
-    throw Error(ErrorKind::run, fmt::format("{}:1: not an event", path.string()));
-  }
-}
-
-void check_arithmetic(const fs::path& directory) {
-  const auto recorded = read_computed_with(directory);
-  const std::string now = current_arithmetic();
-  if (recorded && recorded->arithmetic != kUnnamedArithmetic && recorded->arithmetic != now) {
-    throw Error(ErrorKind::run,
-                fmt::format("{} was computed with the arithmetic {}, not {}", directory.string(),
-                            recorded->arithmetic, now),
-                fmt::format("use --arithmetic {}, or start a new run with 'winnow run'",
-                            recorded->arithmetic));
-  }
-}
-
-void read_events(const fs::path& directory, const std::function<void(const Json&)>& take) {
-  const fs::path path = directory / kEventsFile;
-  if (fs::exists(path)) {  // or else killed before its first event
-    for_each_event(path, std::numeric_limits<std::uintmax_t>::max(), take);
-  }
-}
-
-History read_history(const fs::path& directory) {
-  History history;
-  read_events(directory, [&](const Json& event) {
-    if (event.at("event") == "round") {
-      history.push_back(round_of(event));
-    }
-  });
-  return history;
 }
 
 }  // namespace winnow
