@@ -1,14 +1,15 @@
 // What a member keeps on its disk: a state.json as it may be found after a crash, a restore or an
 // edit. The files that it may name are there and whole; a hash "=" in it stands for theirs.
-#include "winnow/net/join/keep.h"
-
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+
+#include <tuple>
 
 #include "json_mutator.h"
 #include "target.h"
 #include "winnow/base/sha256.h"
 #include "winnow/federation/codec.h"
+#include "winnow/net/join/keep.h"
 #include "winnow/run/checkpoint.h"
 
 using namespace winnow;
