@@ -9,12 +9,13 @@ source=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "$*" >&2; cat "$work/log" >&2 || true; exit 1; }
+own_experiment=$source/examples/own_method/experiment.toml
 
 [[ -f $build/build.ninja ]] || { echo "skipped: this build is not Ninja's"; exit 77; }
 mkdir "$work/tree"
 tree=$work/tree
-tar -C "$source" -c --exclude=./build --exclude=./runs --exclude=./data --exclude=./web/node_modules --exclude=./.git . |
-  tar -x -C "$tree"
+tar -C "$source" -c --exclude=./build --exclude=./runs --exclude=./data --exclude=./web/node_modules \
+  --exclude=./.git . | tar -x -C "$tree"
 refused() {
   if "$tree/scripts/check-layers" > "$work/log"; then fail "check-layers did not say: $1"; fi
   grep -qxF "$1" "$work/log" || fail "check-layers did not say: $1"
@@ -63,8 +64,8 @@ mv "$work/fednear" "$tree/$folder"
 
 # CMake finds the folder by itself.
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
-cmake -G Ninja -S "$tree" -B "$work/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$(cached CMAKE_PREFIX_PATH)" \
-  -DTorch_DIR="$(cached Torch_DIR)" -DWINNOW_TESTS=OFF -DWINNOW_BENCH=OFF -DWINNOW_NET=OFF -DWINNOW_MPI=OFF \
+cmake -G Ninja -S "$tree" -B "$work/build" -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_PREFIX_PATH="$(cached CMAKE_PREFIX_PATH)" -DTorch_DIR="$(cached Torch_DIR)" -DWINNOW_TESTS=OFF -DWINNOW_BENCH=OFF -DWINNOW_NET=OFF -DWINNOW_MPI=OFF \
   -DWINNOW_PYTHON=OFF > "$work/log" 2>&1 || fail "CMake refuses the tree"
 grep -rqF "$tree/$folder/fednear.cpp" "$work/build/src" "$work/build/build.ninja" || fail "CMake has not found $folder"
 
@@ -103,7 +104,7 @@ grep -q '^| `strength` | `1.0` | >= 0 | ' "$tree/docs/methods/fednear.md" || fai
 grep -qF '**The server needs** individual models: it weighs every model' "$tree/docs/methods/fednear.md" ||
   fail "its page does not say what the server needs"
 grep -qF '[fednear](docs/methods/fednear.md)' "$tree/README.md" || fail "the README does not list it"
-"$work/winnow" run "$source/examples/own_method/experiment.toml" --set rounds=1 --out "$work/run" --quiet > "$work/log" ||
+"$work/winnow" run "$own_experiment" --set rounds=1 --out "$work/run" --quiet > "$work/log" ||
   fail "it does not run"
 grep -q '"method": "fednear"' "$work/run/summary.json" || fail "the run was not one of it"
 echo "a folder, a page and a line make a method"

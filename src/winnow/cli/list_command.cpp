@@ -182,8 +182,7 @@ void add_list_command(CLI::App& app, Program& program) {
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command =
-      app.add_subcommand("list", "list what can be chosen by name");
+  CLI::App* command = app.add_subcommand("list", "list what can be chosen by name");
   command
       ->add_option("WHAT", flags->what,
                    "methods, models, datasets, partitions, noises, distortions or engines")
