@@ -44,4 +44,14 @@ if fuzz nothing; then fail "a target that there is not passed"; fi
 expect 'no target nothing'
 if fuzz npy --processes 0; then fail "no processes passed"; fi
 expect 'at least one process'
+# --fast builds and runs the programs of its own preset.
+mkdir -p "$work/bin" "$work/build/fuzz-fast"
+printf '#!/usr/bin/env bash\n' > "$work/scripts/setup"
+printf '#!/usr/bin/env bash\necho "$*" >> %q\n' "$work/cmake-said" > "$work/bin/cmake"
+chmod +x "$work/scripts/setup" "$work/bin/cmake"
+cp -r "$work/programs" "$work/build/fuzz-fast/fuzz"
+PATH=$work/bin:$PATH "$work/scripts/fuzz" npy --runs 1000 --fast > "$work/said" 2>&1 || fail "it failed with --fast"
+expect '^npy +1,000 +[0-9]+ +0$'
+grep -qx -e '--preset fuzz-fast' "$work/cmake-said" || fail "the preset of --fast was not configured"
+grep -q -e '--build --preset fuzz-fast --target fuzz_npy' "$work/cmake-said" || fail "the preset of --fast was not built"
 echo "the script counts right"
