@@ -2,8 +2,6 @@
 // of the machine's own speed and of what the same network reaches with large batches.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
