@@ -59,10 +59,10 @@ std::optional<Launch> launch() {
     const int processes = value == nullptr ? 1 : std::atoi(value);
     return processes > 1 ? std::optional<Launch>({by, processes}) : std::nullopt;
   };
-  if (const auto found = of("mpirun", "OMPI_COMM_WORLD_SIZE")) {
+  if (auto found = of("mpirun", "OMPI_COMM_WORLD_SIZE")) {
     return found;
   }
-  if (const auto found = of(in_slurm ? "srun" : "mpiexec", "PMI_SIZE")) {
+  if (auto found = of(in_slurm ? "srun" : "mpiexec", "PMI_SIZE")) {
     return found;
   }
   // The script of a Slurm job has the number of tasks too, but is none of them itself.
