@@ -180,4 +180,16 @@ inline bool mutate_json_text(std::string& text, Draw& draw) {
   return true;
 }
 
+// LLVMFuzzerCustomMutator of a target that reads such a text; one input of `plain` is changed as
+// bytes.
+inline std::size_t mutate_json_input(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                     unsigned seed, std::size_t plain) {
+  Draw draw(seed);
+  std::string text(reinterpret_cast<const char*>(data), size);
+  if (draw_below(draw, plain) == 0 || !mutate_json_text(text, draw)) {
+    return LLVMFuzzerMutate(data, size, max_size);
+  }
+  return hand_back(text, data, size, max_size);
+}
+
 }  // namespace winnow::fuzz

@@ -94,10 +94,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned seed) {
-  fuzz::Draw draw(seed);
-  std::string text(reinterpret_cast<const char*>(data), size);
-  if (fuzz::draw_below(draw, 4) == 0 || !fuzz::mutate_json_text(text, draw)) {
-    return LLVMFuzzerMutate(data, size, max_size);
-  }
-  return fuzz::hand_back(text, data, size, max_size);
+  return fuzz::mutate_json_input(data, size, max_size, seed, 4);
 }
