@@ -131,7 +131,7 @@ class RunTeller final : public RunObserver {
                   {"rounds", session.rounds()},
                   {"rounds_done", session.rounds_done()},
                   {"lanes", session.engine().workforce().lanes},
-                  {"device", session.crew().device().str()},
+                  {"device", session.engine().workforce().device.str()},
                   {"notices", notices}});
   }
   void played(const Session& session, const Session::Played& played) override {

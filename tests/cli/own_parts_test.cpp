@@ -9,6 +9,7 @@
 #include "winnow/method/base/fedavg/fedavg.h"
 #include "winnow/model/init.h"
 #include "winnow/model/layers.h"
+#include "winnow/run/workplace.h"
 
 namespace winnow::own_parts_test {
 
@@ -173,7 +174,7 @@ TEST(OwnParts, AnExperimentRunsWithOneOfEach) {
   const std::int64_t inverted = world.clients[4].samples.front();
   EXPECT_EQ(world.data.train.images[inverted].max().item<int>(),
             255 - 85 * world.data.train.labels[static_cast<std::size_t>(inverted)]);
-  EXPECT_EQ(session.crew().layout()->parameters(), 64 * 4 + 4);
+  EXPECT_EQ(session.global().layout->parameters(), 64 * 4 + 4);
   EXPECT_EQ(experiment.method_params.at("base").at("pull"), 0.25);
 
   // A run directory has every key, and reads back.

@@ -10,6 +10,7 @@
 #include "run/small_run.h"
 #include "winnow/base/png.h"
 #include "winnow/data/image_files.h"
+#include "winnow/engine/prototype.h"
 #include "winnow/experiment/world.h"
 
 namespace winnow::validation_test {
@@ -171,9 +172,11 @@ TEST(Validation, AMethodMeasuresManyModelsAtOnce) {
   const Experiment experiment = small({"validation.source=\"split\"", "validation.share=0.25"});
   Session one(experiment, methods(), on_cpu(1), nullptr);
   Session five(experiment, methods(), on_cpu(5), nullptr);
+  const Prototype network(builtin_registry().networks.find(experiment.model.name), one.world().data,
+                          experiment.model.resize, at::kCPU);
   std::vector<State> models;
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    models.push_back(one.crew().initial_state(seed));
+    models.push_back(network.initial_state(seed));
   }
   Examiner& wider = five.examiner();
   const std::vector<Score> scores = one.examiner().validate(models);

@@ -174,7 +174,7 @@ TEST_P(MpiCheckpoint, GoesOnLocallyAndOnTheRanks) {
   }
   for (const Runtime& runtime : {on_cpu(), on_ranks(FoldBy::gather), on_ranks(FoldBy::segments)}) {
     Session resumed(experiment, registry, runtime, nullptr);
-    Checkpoint loaded = *load_checkpoint(folder.path(), experiment.hash(), resumed.crew().layout());
+    Checkpoint loaded = *load_checkpoint(folder.path(), experiment.hash(), resumed.global().layout);
     loaded.history = saved.history;
     resumed.restore(std::move(loaded));
     while (resumed.rounds_done() < resumed.rounds()) {

@@ -5,7 +5,11 @@
 #include "run/method_schedules.h"
 #include "run/small_run.h"
 #include "testing/errors.h"
+#include "winnow/engine/crew.h"
 #include "winnow/engine/local_engine.h"
+#include "winnow/engine/local_examiner.h"
+#include "winnow/engine/members.h"
+#include "winnow/run/workplace.h"
 
 namespace winnow::by_sums_test {
 

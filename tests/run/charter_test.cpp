@@ -6,6 +6,7 @@
 #include "run/method_schedules.h"
 #include "winnow/experiment/server_world.h"
 #include "winnow/run/deal.h"
+#include "winnow/run/workplace.h"
 
 namespace winnow::charter_test {
 

@@ -81,7 +81,7 @@ class Victim {
   // Continues from the file, and does with it all that a run does.
   void go_on() {
     Checkpoint loaded =
-        *load_checkpoint(folder_.path(), experiment_.hash(), session_.crew().layout());
+        *load_checkpoint(folder_.path(), experiment_.hash(), session_.global().layout);
     loaded.history = std::exchange(forged_history_, std::nullopt).value_or(history_);
     session_.restore(std::move(loaded));
     if (session_.rounds_done() < session_.rounds()) {

@@ -9,6 +9,7 @@
 #include "run/small_run.h"
 #include "testing/script_files.h"
 #include "winnow/model/safetensors.h"
+#include "winnow/model/script_net.h"
 #include "winnow/run/runner.h"
 
 namespace winnow::own_model_test {
@@ -71,7 +72,7 @@ TEST(OwnModel, TrainsOnACpuOnly) {
   const Experiment experiment =
       with_file(write_script(folder / "net.pt", kLinearText, linear_state(kSmallShape)));
   const auto start = [&](const std::string& device) {
-    return Session(experiment, methods(), {1, device}, nullptr).crew().device();
+    return Session(experiment, methods(), {1, device}, nullptr).engine().workforce().device;
   };
   EXPECT_EQ(error_text([&] { start("cuda"); }),
             "--device cuda: torchscript models train on a CPU | leave --device out, or use "

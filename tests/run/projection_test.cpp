@@ -8,8 +8,8 @@ namespace winnow::projection_test {
 TEST(Projection, StandsBeforeTheHeadOfTheRunsModel) {
   Session plain(small(), methods(), on_cpu(), nullptr);
   Session session(small({"model.projection=16"}), methods(), on_cpu(), nullptr);
-  EXPECT_EQ(plain.crew().layout()->find("projection.weight"), nullptr);
-  const Slot* slot = session.crew().layout()->find("projection.weight");
+  EXPECT_EQ(plain.global().layout->find("projection.weight"), nullptr);
+  const Slot* slot = session.global().layout->find("projection.weight");
   ASSERT_NE(slot, nullptr);
   EXPECT_EQ(slot->shape.at(0), 16);
   session.play();
@@ -52,12 +52,12 @@ TEST(Projection, IsAsTheWrappedMethodWantsIt) {
 
 TEST(Projection, OfMoonStandsBeforeTheHead) {
   Session session(small({"method.name=moon"}), methods(), on_cpu(), nullptr);
-  const Slot* slot = session.crew().layout()->find("projection.weight");
+  const Slot* slot = session.global().layout->find("projection.weight");
   ASSERT_NE(slot, nullptr);
   EXPECT_EQ(slot->shape.at(0), 256);
   session.play();
   Session plain(small({"method.name=moon", "model.projection=0"}), methods(), on_cpu(), nullptr);
-  EXPECT_EQ(plain.crew().layout()->find("projection.weight"), nullptr);
+  EXPECT_EQ(plain.global().layout->find("projection.weight"), nullptr);
 }
 
 TEST(Projection, ANetworkOfOnesOwnBringsItItself) {

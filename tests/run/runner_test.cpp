@@ -112,7 +112,7 @@ TEST(Runner, TheSummaryHoldsWhatTheDesignPromises) {
   EXPECT_GE(summary.at("best"), summary.at("last10"));
   EXPECT_EQ(read_summary(folder / "run").dump(), summary.dump());
   Session session(small(), methods(), on_cpu(), nullptr);
-  const State model = load_state(folder / "run/model.safetensors", session.crew().layout());
+  const State model = load_state(folder / "run/model.safetensors", session.global().layout);
   EXPECT_EQ(hash(model), summary.at("model_hash"));
 }
 

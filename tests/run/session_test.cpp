@@ -48,7 +48,7 @@ TEST(Session, NetworksSeeCropsOfTheImages) {
     session.play();
     session.play();
     const Session plain(small(), methods(), on_cpu(), nullptr);  // of 28 x 28 images
-    EXPECT_EQ(session.crew().layout()->total(), plain.crew().layout()->total());
+    EXPECT_EQ(session.global().layout->total(), plain.global().layout->total());
     std::size_t exported = 0;
     EXPECT_TRUE(session.has_script());
     session.write_script([&exported](std::string_view piece) { exported += piece.size(); });
@@ -63,7 +63,7 @@ TEST(Session, TheSameSeedGivesTheSameBitsForAnyNumberOfLanes) {
   const std::vector<std::string> expected = undisturbed_hashes(experiment);
   for (const std::int64_t lanes : {1, 3, 5}) {
     Session session(experiment, methods(), on_cpu(lanes), nullptr);
-    EXPECT_EQ(session.crew().lanes(), lanes);
+    EXPECT_EQ(session.engine().workforce().lanes, lanes);
     while (session.rounds_done() < session.rounds()) {
       session.play();
     }

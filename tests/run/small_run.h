@@ -194,7 +194,7 @@ inline std::vector<std::string> hashes(const History& history) {
 inline Checkpoint through_files(const std::filesystem::path& folder, const Session& session) {
   Checkpoint saved = session.checkpoint();
   save_checkpoint(folder, saved);
-  Checkpoint loaded = *load_checkpoint(folder, saved.experiment_hash, session.crew().layout());
+  Checkpoint loaded = *load_checkpoint(folder, saved.experiment_hash, session.global().layout);
   loaded.history = saved.history;
   return loaded;
 }

@@ -44,7 +44,7 @@ struct Simulation : SimulationParts, LocalEngine {
       : SimulationParts(data, std::move(clients), net, train, options, stop),
         LocalEngine(members, crew) {}
 
-  State initial_state(std::uint64_t seed) const { return crew.initial_state(seed); }
+  State initial_state(std::uint64_t seed) const { return crew.prototype().initial_state(seed); }
   Score evaluate(const State& model) { return examiner.evaluate(model); }
   std::vector<Score> validate(const std::vector<State>& models) {
     return examiner.validate(models);

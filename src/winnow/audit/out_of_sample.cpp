@@ -7,7 +7,9 @@
 #include <span>
 
 #include "winnow/base/error.h"
+#include "winnow/engine/crew.h"
 #include "winnow/method/audit/audit/judging.h"
+#include "winnow/run/workplace.h"
 
 namespace winnow {
 namespace {
@@ -29,8 +31,8 @@ at::Tensor index_of(const std::vector<std::int64_t>& rows) {
 // One fold: its federation, trained, and what it says.
 class FoldJudge {
  public:
-  FoldJudge(Session& session, const Feed& feed, std::int64_t batch, bool features)
-      : session_(session), feed_(feed), batch_(batch), features_(features) {}
+  FoldJudge(Crew& crew, const State& model, const Feed& feed, std::int64_t batch, bool features)
+      : crew_(crew), model_(model), feed_(feed), batch_(batch), features_(features) {}
 
   // In the order of `samples`, of which those of a client lie next to each other: `groups` says
   // how many there are of each. A client's are looked at in the batches that it would form itself.
@@ -48,13 +50,12 @@ class FoldJudge {
     }
     std::vector<at::Tensor> logits(pieces.size());
     std::vector<at::Tensor> features(pieces.size());
-    Crew& crew = session_.crew();
-    crew.run(
+    crew_.run(
         pieces.size(),
         [&](std::size_t worker, std::size_t item) {
-          Lane& lane = crew.lane(worker);
+          Lane& lane = crew_.lane(worker);
           lane.on_stream([&] {
-            lane.scorer().load(session_.global());
+            lane.scorer().load(model_);
             std::vector<at::Tensor> own_logits;
             std::vector<at::Tensor> own_features;
             if (features_) {
@@ -74,13 +75,14 @@ class FoldJudge {
         },
         [](std::size_t /*item*/) {});
     if (samples.empty()) {
-      return {.p = at::zeros({0, session_.world().data.classes})};
+      return {.p = at::zeros({0, crew_.prototype().shape().classes})};
     }
     return audit::said_of(features_ ? at::cat(features) : at::Tensor(), at::cat(logits));
   }
 
  private:
-  Session& session_;
+  Crew& crew_;
+  const State& model_;
   const Feed& feed_;
   std::int64_t batch_;
   bool features_;
@@ -143,7 +145,10 @@ class Judging {
         known[place(label)] = true;
       }
     }
-    Session session(experiment, std::move(world), registry, runtime, stop);
+    auto workplace =
+        std::make_unique<Workplace>(experiment, std::move(world), registry, runtime, stop);
+    Crew& crew = workplace->crew();
+    Session session(experiment, host_locally(std::move(workplace), runtime), stop);
     if (session.measured() != Measured::global) {
       throw Error(ErrorKind::experiment,
                   fmt::format("method {}: an audit needs one model that all clients share",
@@ -158,12 +163,12 @@ class Judging {
     for (const std::int64_t at : places) {
       result_.model_of[place(number / options_.folds)][place(at)] = fold;
     }
-    take(session, places, known, number / options_.folds);
+    take(crew, session.global(), places, known, number / options_.folds);
     if (folds.over_clients && options_.repetitions == 1) {
       result_.fold_of = folds.of_clients;
     }
     if (folds.over_clients) {
-      probe_updates(session, folds, fold);
+      probe_updates(crew, session, folds, fold);
     }
   }
 
@@ -209,12 +214,12 @@ class Judging {
     return world;
   }
 
-  void take(Session& session, const std::vector<std::int64_t>& places,
+  void take(Crew& crew, const State& model, const std::vector<std::int64_t>& places,
             const std::vector<bool>& known, std::int64_t repetition) {
-    const bool features = has_features(session);
-    const Feed feed(images_, world_.data.normalisation, input_side(session),
-                    session.crew().device(), world_.data.crop);
-    const FoldJudge judge(session, feed, experiment_.train.eval_batch, features);
+    const bool features = has_features(crew.prototype());
+    const Feed feed(images_, world_.data.normalisation, input_side(crew.prototype().shape()),
+                    crew.device(), world_.data.crop);
+    const FoldJudge judge(crew, model, feed, experiment_.train.eval_batch, features);
     std::vector<std::int64_t> samples;
     for (const std::int64_t at : places) {
       samples.push_back(held_[place(at)].sample);
@@ -233,25 +238,24 @@ class Judging {
       }
     }
     if (said.features.defined()) {
-      measure_distances(session, said.features, places, groups);
+      measure_distances(crew, said.features, places, groups);
     }
     if (options_.in_sample) {
       judge_seen(judge, places);
     }
   }
 
-  static bool has_features(const Session& session) {
+  static bool has_features(const Prototype& network) {
     try {
-      session.crew().check_features();
+      network.check_features();
       return true;
     } catch (const Error&) {
       return false;  // the network has a forward pass only
     }
   }
 
-  static std::int64_t input_side(const Session& session) {
-    const DataSet& data = session.world().data;
-    const NetShape& shape = session.crew().shape();
+  std::int64_t input_side(const NetShape& shape) const {
+    const DataSet& data = world_.data;
     return shape.height == data.seen_height() && shape.width == data.seen_width() ? 0
                                                                                   : shape.height;
   }
@@ -295,7 +299,7 @@ class Judging {
     return groups;
   }
 
-  void measure_distances(Session& session, const at::Tensor& features,
+  void measure_distances(Crew& crew, const at::Tensor& features,
                          const std::vector<std::int64_t>& places,
                          const std::vector<std::int64_t>& groups) {
     std::vector<std::int64_t> firsts{0};
@@ -303,7 +307,7 @@ class Judging {
       firsts.push_back(firsts.back() + group);
     }
     std::vector<std::vector<double>> found(groups.size());
-    session.crew().run(
+    crew.run(
         groups.size(),
         [&](std::size_t /*worker*/, std::size_t item) {
           found[item] = audit::neighbour_distances(features.narrow(0, firsts[item], groups[item]));
@@ -324,7 +328,7 @@ class Judging {
   }
 
   // A round more, of the clients that the next fold judges: how they would move this model.
-  void probe_updates(Session& session, const Folds& folds, std::int64_t fold) {
+  void probe_updates(Crew& crew, const Session& session, const Folds& folds, std::int64_t fold) {
     const std::int64_t next = (fold + 1) % folds.count;
     std::vector<std::size_t> clients;
     for (std::size_t client = 0; client < folds.of_clients.size(); ++client) {
@@ -334,10 +338,10 @@ class Judging {
     }
     const State& start = session.global();
     std::vector<at::Tensor> updates(clients.size());
-    session.crew().run(
+    crew.run(
         clients.size(),
         [&](std::size_t worker, std::size_t item) {
-          Lane& lane = session.crew().lane(worker);
+          Lane& lane = crew.lane(worker);
           const ClientData& data = world_.clients[clients[item]];
           lane.on_stream([&] {
             const TrainOutcome outcome =

@@ -77,7 +77,7 @@ void Progress::started(const Session& session) {
   tell(fmt::format(
       "{}: {} on {}, {} clients, {} rounds, {} {} on {}{}\n", experiment.name, experiment.method,
       session.world().data.name, session.engine().size(), session.rounds(), force.lanes,
-      force.lanes == 1 ? "lane" : "lanes", session.crew().device().str(),
+      force.lanes == 1 ? "lane" : "lanes", force.device.str(),
       force.engine == "local"
           ? ""
           : fmt::format(" in {} {}", force.ranks, force.ranks == 1 ? "rank" : "ranks")));

@@ -8,21 +8,15 @@ namespace {
 // Numbers of lanes that are compared where none is asked for.
 const std::vector<std::int64_t> kNumbersTried{5, 10, 20};
 
-NetShape shape_of(const DataSet& data, std::int64_t resize) {
-  return {data.classes, data.channels(), resize > 0 ? resize : data.seen_height(),
-          resize > 0 ? resize : data.seen_width()};
-}
-
 }  // namespace
 
 Crew::Crew(const DataSet& data, const NetInfo& net, const CrewOptions& options,
            const std::atomic<bool>* stop)
     : precision_(options.precision),
-      shape_(shape_of(data, options.resize)),
       augment_(options.augment),
       stop_(stop),
       feed_(data.train.images, data.normalisation, options.resize, options.device, data.crop),
-      prototype_(net.make(shape_)),
+      prototype_(net, data, options.resize, feed_.device()),
       choice_(options.lanes > 0 ? std::vector{options.lanes} : kNumbersTried),
       net_(net),
       pool_(static_cast<std::size_t>(choice_.most())) {
@@ -36,14 +30,15 @@ void Crew::make_lanes() {
 }
 
 std::unique_ptr<Lane> Crew::make_lane(const NetInfo& net) const {
-  return std::make_unique<Lane>([make = net.make, shape = shape_] { return make(shape); }, feed_,
-                                augment_, stop_, precision_ == Precision::bf16);
+  return std::make_unique<Lane>(
+      [make = net.make, shape = prototype_.shape()] { return make(shape); }, feed_, augment_, stop_,
+      precision_ == Precision::bf16);
 }
 
 void Crew::use_networks(const std::vector<NetInfo>& networks) {
   networks_.clear();
   for (const NetInfo& net : networks) {
-    networks_.push_back({net, net.make(shape_)->weights().layout()});
+    networks_.push_back({net, net.make(prototype_.shape())->weights().layout()});
     networks_.back().lanes.resize(static_cast<std::size_t>(choice_.most()));
   }
 }
@@ -88,8 +83,12 @@ std::vector<LayoutPtr> Crew::layouts() const {
   return all;
 }
 
-State Crew::initial_state(std::uint64_t seed) const {
-  return prototype_->weights().initial(seed).to(device());
+Workforce Crew::workforce() const {
+  return {.lanes = choice_.lanes(),
+          .own_lanes = choice_.lanes(),
+          .settled = choice_.settled(),
+          .device = device(),
+          .precision = precision_};
 }
 
 }  // namespace winnow

@@ -11,17 +11,12 @@
 #include "winnow/base/ordered_pool.h"
 #include "winnow/data/data_set.h"
 #include "winnow/engine/lane_choice.h"
+#include "winnow/engine/prototype.h"
+#include "winnow/engine/workforce.h"
 #include "winnow/train/feed.h"
 #include "winnow/train/lane.h"
 
 namespace winnow {
-
-// How products are computed on a GPU; a CPU always uses float32.
-enum class Precision {
-  fp32,
-  tf32,  // float32 with tensor cores, 10 bits of mantissa in products
-  bf16,  // bfloat16 training over float32 master weights; scoring as tf32
-};
 
 struct CrewOptions {
   std::int64_t lanes = 1;  // 0: as many as prove fastest
@@ -55,17 +50,13 @@ class Crew {
   // Of all networks.
   std::vector<LayoutPtr> layouts() const;
 
-  State initial_state(std::uint64_t seed) const;
-  const std::string& head_name() const { return prototype_->head_name(); }
-  // Throws Error(kind experiment) where the network has no features.
-  void check_features() const { prototype_->check_features(); }
-
-  const NetShape& shape() const { return shape_; }
+  // Of the experiment's network.
+  const Prototype& prototype() const { return prototype_; }
   at::Device device() const { return feed_.device(); }
-  Precision precision() const { return precision_; }
   // Those that work at a time now.
   std::int64_t lanes() const { return choice_.lanes(); }
-  bool lanes_settled() const { return choice_.settled(); }
+  // The crew as one that works alone.
+  Workforce workforce() const;
   // What the present number of lanes has done, by which the best number is found.
   void note(std::int64_t steps, double seconds) { choice_.note(steps, seconds); }
 
@@ -82,11 +73,10 @@ class Crew {
   };
 
   Precision precision_;
-  NetShape shape_;
   bool augment_;
   const std::atomic<bool>* stop_;
   Feed feed_;
-  std::unique_ptr<Net> prototype_;
+  Prototype prototype_;
   LaneChoice choice_;
   NetInfo net_;
   std::vector<std::unique_ptr<Lane>> lanes_;

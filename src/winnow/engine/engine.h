@@ -10,20 +10,13 @@
 #include <vector>
 
 #include "winnow/engine/examiner.h"
+#include "winnow/engine/workforce.h"
 #include "winnow/federation/client.h"
 #include "winnow/federation/exchange.h"
 #include "winnow/federation/fleet.h"
 #include "winnow/federation/memory.h"
 
 namespace winnow {
-
-// Who does the work.
-struct Workforce {
-  std::string engine = "local";
-  std::int64_t ranks = 1;           // processes
-  std::int64_t lanes = 1;           // of all of them
-  std::int64_t bytes_received = 0;  // by the process that leads, from the others
-};
 
 // A file of a checkpoint with what clients remember.
 struct MemoryPart {

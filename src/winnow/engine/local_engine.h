@@ -31,7 +31,7 @@ class LocalEngine : public Engine {
                                          const Fold& fold) override;
   const Traffic& traffic() const override { return traffic_; }
 
-  Workforce workforce() const override { return {.lanes = crew_.lanes()}; }
+  Workforce workforce() const override { return crew_.workforce(); }
   const TrainingLoss& training_loss() const override { return loss_; }
   std::vector<std::int64_t> commit() override;
   void rollback() override;

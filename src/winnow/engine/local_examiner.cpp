@@ -148,7 +148,7 @@ std::map<std::int64_t, std::vector<std::int64_t>> LocalExaminer::right_by_class(
       lane.scorer().load(models.at(clients[item]));
       const at::Tensor said =
           lane.scorer().logits(test_.feed, test_.samples, eval_batch_).argmax(1).cpu().contiguous();
-      std::vector<std::int64_t> counts(static_cast<std::size_t>(crew_.shape().classes));
+      std::vector<std::int64_t> counts(static_cast<std::size_t>(crew_.prototype().shape().classes));
       for (std::size_t i = 0; i < test_.labels.size(); ++i) {
         counts[static_cast<std::size_t>(test_.labels[i])] +=
             said.data_ptr<std::int64_t>()[i] == test_.labels[i] ? 1 : 0;

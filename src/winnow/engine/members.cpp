@@ -162,8 +162,8 @@ void Members::check(std::int64_t client, ClientMemory& memory) const {
   }
   const std::int64_t held = samples(client);
   const Trace& trace = memory.trace;
-  check_labels(trace.labels, held, crew_.shape().classes);
-  check_labels(trace.last_labels, held, crew_.shape().classes);
+  check_labels(trace.labels, held, crew_.prototype().shape().classes);
+  check_labels(trace.last_labels, held, crew_.prototype().shape().classes);
   if (trace.selected) {
     check_count("marks of selected samples", trace.selected->size(), held);
   }

@@ -58,7 +58,6 @@ class Members {
   // How much of what they remember may stay in memory, and where the rest goes. To be said before
   // anything is kept.
   void spill_beyond(SpillOptions options) { spill_ = Spill(std::move(options)); }
-  const SpillOptions& spill_options() const { return spill_.options(); }
 
   // The clients whose committed memory changed since the last call, ascending; after restore() all
   // that have any.

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "winnow/base/error.h"
+#include "winnow/engine/crew.h"
+#include "winnow/engine/members.h"
 #include "winnow/federation/codec.h"
 #include "winnow/mpi/protocol.h"
 

@@ -8,6 +8,7 @@
 #include "winnow/base/arithmetic.h"
 #include "winnow/base/build_info.h"
 #include "winnow/base/error.h"
+#include "winnow/engine/crew.h"
 #include "winnow/engine/fingerprint.h"
 #include "winnow/mpi/mpi_engine.h"
 #include "winnow/mpi/node_world.h"

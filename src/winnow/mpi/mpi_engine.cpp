@@ -11,6 +11,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
+#include "winnow/engine/crew.h"
 #include "winnow/federation/codec.h"
 #include "winnow/federation/firewall.h"
 #include "winnow/run/checkpoint.h"
@@ -61,10 +62,12 @@ MpiEngine::~MpiEngine() {
 }
 
 Workforce MpiEngine::workforce() const {
-  return {.engine = "mpi",
-          .ranks = leader_.ranks().size(),
-          .lanes = std::accumulate(lanes_.begin(), lanes_.end(), std::int64_t{0}),
-          .bytes_received = leader_.ranks().bytes_received()};
+  Workforce force = place_.crew().workforce();
+  force.engine = "mpi";
+  force.ranks = leader_.ranks().size();
+  force.lanes = std::accumulate(lanes_.begin(), lanes_.end(), std::int64_t{0});
+  force.bytes_received = leader_.ranks().bytes_received();
+  return force;
 }
 
 std::vector<int> MpiEngine::deal(const std::vector<std::int64_t>& clients) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "winnow/engine/engine.h"
+#include "winnow/engine/members.h"
 #include "winnow/mpi/asking.h"
 #include "winnow/mpi/desk.h"
 #include "winnow/mpi/leader.h"

@@ -1,4 +1,7 @@
 #include "winnow/mpi/mpi_examiner.h"
+#include "winnow/engine/crew.h"
+#include "winnow/engine/local_examiner.h"
+#include "winnow/engine/members.h"
 
 #include <ATen/ATen.h>
 

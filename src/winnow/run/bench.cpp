@@ -153,8 +153,9 @@ double peak_gflops(at::Device device, std::int64_t lanes, Precision precision) {
 // A GPU lane captures a kind of step when it meets it for the second time, and the number of lanes
 // may still be looked for.
 void warm_up(Session& session) {
-  const int rounds = session.crew().device().is_cuda() ? 5 : 1;
-  for (int round = 0; round < rounds || !session.crew().lanes_settled(); ++round) {
+  const Engine& engine = session.engine();
+  const int rounds = engine.workforce().device.is_cuda() ? 5 : 1;
+  for (int round = 0; round < rounds || !engine.workforce().settled; ++round) {
     session.play();
   }
 }
@@ -300,10 +301,9 @@ BenchResult Bench::finish() {
   result_.ranks = force.ranks;
   result_.bytes_received = force.bytes_received - bytes_before_;
   // Of this process, for as many lanes as all of them have.
-  const std::int64_t own_lanes = session_->crew().lanes();
   result_.peak_gflops =
-      peak_gflops(place, own_lanes, precision) *
-      (place.is_cpu() ? static_cast<double>(force.lanes) / static_cast<double>(own_lanes)
+      peak_gflops(place, force.own_lanes, precision) *
+      (place.is_cpu() ? static_cast<double>(force.lanes) / static_cast<double>(force.own_lanes)
                       : static_cast<double>(force.ranks));
   result_.peak_share =
       result_.samples_per_second() * job_.macs * kFlopsPerMac / (result_.peak_gflops * 1e9);

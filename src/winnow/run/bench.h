@@ -105,7 +105,7 @@ class Bench {
   // folder, and large batches. To be called once, after the last measure().
   BenchResult finish();
 
-  at::Device device() const { return session_->crew().device(); }
+  at::Device device() const { return session_->engine().workforce().device; }
   // Of what has been measured so far.
   const BenchResult& result() const { return result_; }
 

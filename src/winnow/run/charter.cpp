@@ -12,7 +12,9 @@
 #include "winnow/base/error.h"
 #include "winnow/base/sha256.h"
 #include "winnow/base/text.h"
+#include "winnow/engine/crew.h"
 #include "winnow/experiment/server_world.h"
+#include "winnow/run/workplace.h"
 
 namespace winnow {
 namespace {

@@ -10,9 +10,12 @@
 #include "winnow/base/json.h"
 #include "winnow/experiment/experiment.h"
 #include "winnow/experiment/registry.h"
-#include "winnow/run/workplace.h"
+#include "winnow/federation/exchange.h"
 
 namespace winnow {
+
+class Crew;
+class Workplace;
 
 // Raised whenever the arithmetic of a client changes: equal bits are promised for equal ones only.
 inline constexpr std::uint32_t kNumerics = 1;

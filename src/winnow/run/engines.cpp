@@ -2,6 +2,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/engine/local_engine.h"
+#include "winnow/engine/local_examiner.h"
 #include "winnow/run/workplace.h"
 
 namespace winnow {

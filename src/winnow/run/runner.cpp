@@ -64,13 +64,13 @@ void save_models(const fs::path& path, const Session& session) {
 // Writes what a session produces into its directory.
 class Recorder {
  public:
-  Recorder(const fs::path& directory, Session& session)
+  Recorder(const fs::path& directory, Session& session, const SpillOptions& spill)
       : directory_(directory),
         session_(session),
         experiment_hash_(session.experiment().hash_of(read_toml(directory / kExperimentFile))),
         checkpoints_(directory / kCheckpointFolder) {
     auto checkpoint = load_checkpoint(directory / kCheckpointFolder, experiment_hash_,
-                                      session.crew().layout(), session.spill_options());
+                                      session.global().layout, spill);
     const std::uintmax_t keep = checkpoint ? checkpoint->events_size : 0;
     const std::vector<Json> rounds = checkpoint ? continue_from(*checkpoint) : std::vector<Json>();
     remove_leftovers();
@@ -85,6 +85,7 @@ class Recorder {
              {"arithmetic", current_arithmetic()},
              {"fingerprint", fingerprint()}});
     } else {
+      const Workforce force = session.engine().workforce();
       Json started{{"event", "started"},
                    {"format", kRunFormat},
                    {"name", session.experiment().name},
@@ -93,11 +94,11 @@ class Recorder {
                    {"clients", session.engine().size()},
                    {"uses_ground_truth", session.experiment().truth != Truth::none},
                    {"version", build_info::kVersion},
-                   {"device", session.crew().device().str()},
-                   {"lanes", session.engine().workforce().lanes},
+                   {"device", force.device.str()},
+                   {"lanes", force.lanes},
                    {"arithmetic", current_arithmetic()},
                    {"fingerprint", fingerprint()}};
-      if (const Workforce force = session.engine().workforce(); force.engine != "local") {
+      if (force.engine != "local") {
         started["engine"] = force.engine;
         started["ranks"] = force.ranks;
       }
@@ -335,8 +336,9 @@ Session::Played play_decided(Session& session) {
   }
 }
 
-RunOutcome play_to_end(Session& session, const fs::path& directory, RunObserver& observer) {
-  Recorder recorder(directory, session);
+RunOutcome play_to_end(Session& session, const fs::path& directory, const SpillOptions& spill,
+                       RunObserver& observer) {
+  Recorder recorder(directory, session, spill);
   observer.started(session);
   RunOutcome outcome;
   try {
@@ -381,7 +383,7 @@ RunOutcome start_run(const Experiment& experiment, const Registry& registry, con
   }
   create_run_directory(directory, experiment);
   const DirectoryLock lock(directory, at_work_in(directory));
-  return play_to_end(session, directory, observer);
+  return play_to_end(session, directory, runtime.spill(), observer);
 }
 
 RunOutcome resume_run(const fs::path& directory, const Registry& registry, const Runtime& runtime,
@@ -395,7 +397,7 @@ RunOutcome resume_run(const fs::path& directory, const Registry& registry, const
   check_trust(experiment, runtime);
   check_arithmetic(directory);
   Session session(experiment, registry, runtime, stop);
-  return play_to_end(session, directory, observer);
+  return play_to_end(session, directory, runtime.spill(), observer);
 }
 
 void check_trust(const Experiment& experiment, const Runtime& runtime) {

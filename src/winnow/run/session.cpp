@@ -10,10 +10,12 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/sha256.h"
+#include "winnow/engine/prototype.h"
 #include "winnow/judge/judge.h"
 #include "winnow/model/script_export.h"
 #include "winnow/model/script_text.h"
 #include "winnow/run/notices.h"
+#include "winnow/run/workplace.h"
 
 namespace winnow {
 namespace {
@@ -92,21 +94,13 @@ Session::Session(const Experiment& experiment, const Registry& registry, const R
               runtime.engines.find(runtime.engine).host(experiment, registry, runtime, stop),
               stop) {}
 
-Session::Session(const Experiment& experiment, World world, const Registry& registry,
-                 const Runtime& runtime, const std::atomic<bool>* stop)
-    : Session(experiment,
-              host_locally(std::make_unique<Workplace>(experiment, std::move(world), registry,
-                                                       runtime, stop),
-                           runtime),
-              stop) {}
-
 Session::Session(const Experiment& experiment, Hosted hosted, const std::atomic<bool>* stop)
     : experiment_(experiment),
       stop_(stop),
       hosted_(std::move(hosted)),
       setting_(hosted_.place->setting()),
       world_(hosted_.place->world()),
-      crew_(&hosted_.place->crew()),
+      prototype_(hosted_.place->prototype()),
       examiner_(hosted_.examiner),
       engine_(hosted_.engine.get()),
       method_(&hosted_.place->method()),
@@ -127,7 +121,7 @@ Session::Session(const Experiment& experiment, Hosted hosted, const std::atomic<
   if (const auto& own = hosted_.place->own_model(); own && !own->notice().empty()) {
     notices_.push_back(own->notice());
   }
-  global_ = crew_->initial_state(experiment.seed);
+  global_ = prototype_.initial_state(experiment.seed);
   if (!experiment.model.weights.empty()) {
     if (!std::filesystem::exists(experiment.model.weights)) {
       throw Error(
@@ -137,26 +131,25 @@ Session::Session(const Experiment& experiment, Hosted hosted, const std::atomic<
                       "of another run, as safetensors; docs/experiment.md, [model]",
                       experiment.model.name));
     }
-    LoadedWeights loaded = load_weights(experiment.model.weights, global_, crew_->head_name());
-    global_ = loaded.state.to(crew_->device());
+    LoadedWeights loaded = load_weights(experiment.model.weights, global_, prototype_.head_name());
+    global_ = loaded.state.to(prototype_.device());
     weight_source_ = std::move(loaded.source);
   }
 }
+
+Session::~Session() = default;
 
 bool Session::has_script() const {
   return hosted_.place->own_model().has_value() || has_script_text(experiment_.model.name);
 }
 
 void Session::write_script(const ScriptSink& sink) const {
-  const DataSet& data = world_.data;
+  const Normalisation& normalisation = world_.data.normalisation;
   if (const auto& own = hosted_.place->own_model()) {
-    own->write_trained(global_, data.normalisation, sink);
-    return;
+    own->write_trained(global_, normalisation, sink);
+  } else {
+    export_script(experiment_.model.name, prototype_.shape(), global_, normalisation, sink);
   }
-  const std::int64_t size = hosted_.place->input_size();
-  const NetShape shape{data.classes, data.channels(), size > 0 ? size : data.seen_height(),
-                       size > 0 ? size : data.seen_width()};
-  export_script(experiment_.model.name, shape, global_, data.normalisation, sink);
 }
 
 double Session::seconds() const {
@@ -210,7 +203,7 @@ Session::Played Session::play() {
         throw Interrupted();
       }
     };
-    server.initial = [this](std::uint64_t seed) { return crew_->initial_state(seed); };
+    server.initial = [this](std::uint64_t seed) { return prototype_.initial_state(seed); };
     if (setting_.validation > 0) {
       server.validate = [this](const std::vector<State>& models) {
         return examiner_->validate(models);
@@ -234,7 +227,7 @@ Session::Played Session::play() {
         played.record.top5 = score.top5();
       }
       for (const auto& [name, model] : method_->also_measured(setting_)) {
-        played.notes[name] = examiner_->evaluate(model.to(crew_->device())).accuracy();
+        played.notes[name] = examiner_->evaluate(model.to(prototype_.device())).accuracy();
       }
     }
   } catch (...) {
@@ -424,7 +417,7 @@ void Session::restore(Checkpoint checkpoint) {
                                               engine_->size()));
     }
   }
-  global_ = checkpoint.global.to(crew_->device());
+  global_ = checkpoint.global.to(prototype_.device());
   checkpoint.method.bounds = bounds();
   method_->load(checkpoint.method);
   checkpoint.method = {};

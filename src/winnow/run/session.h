@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "winnow/engine/crew.h"
 #include "winnow/engine/engine.h"
 #include "winnow/engine/examiner.h"
 #include "winnow/engine/hostile_fleet.h"
@@ -23,10 +22,13 @@
 #include "winnow/model/script_export.h"
 #include "winnow/model/weight_file.h"
 #include "winnow/run/checkpoint.h"
+#include "winnow/run/engines.h"
 #include "winnow/run/metrics.h"
-#include "winnow/run/workplace.h"
+#include "winnow/run/runtime.h"
 
 namespace winnow {
+
+class Prototype;
 
 // Belongs to one thread at a time; on a GPU to the thread that made it, whose work goes to a stream
 // of its own (go_first).
@@ -36,10 +38,10 @@ class Session {
   // throw Interrupted at the next training step, or sooner where the server computes for long.
   Session(const Experiment& experiment, const Registry& registry, const Runtime& runtime,
           const std::atomic<bool>* stop);
-  // The same in a world that is there already, whatever the experiment says of data and noise, with
-  // all clients in this process.
-  Session(const Experiment& experiment, World world, const Registry& registry,
-          const Runtime& runtime, const std::atomic<bool>* stop);
+  // The same with a world and an engine that are there already, whatever the experiment says of
+  // data and noise.
+  Session(const Experiment& experiment, Hosted hosted, const std::atomic<bool>* stop);
+  ~Session();
 
   std::int64_t rounds() const { return rounds_; }
   std::int64_t rounds_done() const { return static_cast<std::int64_t>(history_.size()); }
@@ -92,10 +94,6 @@ class Session {
   std::string model_hash() const;
   const History& history() const { return history_; }
   const Engine& engine() const { return *engine_; }
-  // How much of what clients remember stays in memory.
-  const SpillOptions& spill_options() const { return hosted_.place->members().spill_options(); }
-  const Crew& crew() const { return *crew_; }
-  Crew& crew() { return *crew_; }
   Examiner& examiner() { return *examiner_; }
   // Of model.weights; without a hash where there is no such file.
   const WeightSource& weight_source() const { return weight_source_; }
@@ -106,7 +104,6 @@ class Session {
   const std::vector<std::string>& notices() const { return notices_; }
 
  private:
-  Session(const Experiment& experiment, Hosted hosted, const std::atomic<bool>* stop);
   // Whether the measured models are here.
   bool measures() const;
   // They on the test set.
@@ -125,7 +122,7 @@ class Session {
   // Of what hosts it:
   const Setting& setting_;
   const World& world_;
-  Crew* crew_;
+  const Prototype& prototype_;
   Examiner* examiner_;
   Engine* engine_;
   Method* method_;

@@ -57,6 +57,7 @@ Json make_summary(const Session& session) {
   const Experiment& experiment = session.experiment();
   const Accuracies measured = accuracies(session.history());
   const Traffic& traffic = session.engine().traffic();
+  const Workforce force = session.engine().workforce();
   Json summary{{"format", kRunFormat},
                {"name", experiment.name},
                {"method", experiment.method},
@@ -79,13 +80,13 @@ Json make_summary(const Session& session) {
                {"ledger_hash", session.world().ledger.hash()},
                {"version", build_info::kVersion},
                {"libtorch", TORCH_VERSION},
-               {"device", session.crew().device().str()},
-               {"precision", precision_name(session.crew().precision())},
+               {"device", force.device.str()},
+               {"precision", precision_name(force.precision)},
                {"arithmetic", current_arithmetic()},
                {"fingerprint", fingerprint()},
-               {"lanes", session.engine().workforce().lanes},
+               {"lanes", force.lanes},
                {"noise", noise_summary(session.world())}};
-  if (const Workforce force = session.engine().workforce(); force.engine != "local") {
+  if (force.engine != "local") {
     summary["engine"] = force.engine;
     summary["ranks"] = force.ranks;
     summary["bytes_received"] = force.bytes_received;

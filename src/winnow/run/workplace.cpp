@@ -2,16 +2,15 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <torch/cuda.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cstdlib>
 #include <thread>
 
 #include "winnow/base/error.h"
+#include "winnow/engine/crew.h"
 #include "winnow/engine/keeping_client.h"
+#include "winnow/engine/local_examiner.h"
+#include "winnow/engine/members.h"
 #include "winnow/engine/threads.h"
 #include "winnow/federation/fixed_sum.h"
 #include "winnow/model/projected_net.h"
@@ -86,78 +85,6 @@ void check_weights(const Members& members) {
 
 }  // namespace
 
-FoldBy fold_by(const std::string& name) {
-  constexpr std::array<const char*, 3> kNames{"best", "gather", "segments"};
-  const auto found = std::ranges::find(kNames, name);
-  if (found == kNames.end()) {
-    throw Error(ErrorKind::usage, fmt::format("--fold {}: unknown", name),
-                "expected best, gather or segments");
-  }
-  return static_cast<FoldBy>(found - kNames.begin());
-}
-
-std::string precision_name(Precision precision) {
-  switch (precision) {
-    case Precision::tf32:
-      return "tf32";
-    case Precision::bf16:
-      return "bf16";
-    default:
-      return "fp32";
-  }
-}
-
-Precision choose_precision(const std::string& name, at::Device device) {
-  if (name == "auto") {
-    return device.is_cpu() ? Precision::fp32 : Precision::tf32;
-  }
-  if (name == "fp32") {
-    return Precision::fp32;
-  }
-  if (name != "tf32" && name != "bf16") {
-    throw Error(ErrorKind::usage,
-                fmt::format("--precision {}: expected fp32, tf32, bf16 or auto", name));
-  }
-  if (device.is_cpu()) {
-    throw Error(ErrorKind::usage, fmt::format("--precision {}: a CPU computes in fp32", name),
-                "leave --precision out, or use --device cuda");
-  }
-  return name == "tf32" ? Precision::tf32 : Precision::bf16;
-}
-
-at::Device choose_device(const std::string& name) {
-  // More hardware queues than the default 8, so that the streams of many lanes do not wait for each
-  // other. Read once, when CUDA starts; what the user has set is left alone.
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);  // NOLINT(concurrency-mt-unsafe)
-  const bool has_cuda = torch::cuda::is_available();
-  if (name == "auto") {
-    return has_cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
-  }
-  if (name == "cpu") {
-    return at::kCPU;
-  }
-  if (name != "cuda" && !name.starts_with("cuda:")) {
-    throw Error(ErrorKind::usage,
-                fmt::format("--device {}: expected cpu, cuda, cuda:N or auto", name));
-  }
-  if (!has_cuda) {
-    throw Error(ErrorKind::usage, fmt::format("--device {}: no CUDA device can be used here", name),
-                "use --device cpu, or a LibTorch built with CUDA on a machine that has a GPU");
-  }
-  int index = 0;
-  if (name.size() > 5) {
-    const char* end = name.data() + name.size();
-    const auto [rest, error] = std::from_chars(name.data() + 5, end, index);
-    const auto count = static_cast<int>(torch::cuda::device_count());
-    if (error != std::errc() || rest != end || index < 0 || index >= count) {
-      throw Error(
-          ErrorKind::usage,
-          fmt::format("--device {}: there are {} CUDA devices, counted from 0", name, count));
-    }
-  }
-  return {at::kCUDA, static_cast<at::DeviceIndex>(index)};
-}
-
 Workplace::Workplace(const Experiment& experiment, const Registry& registry, const Runtime& runtime,
                      const std::atomic<bool>* stop)
     : Workplace(experiment, make_world(experiment, registry), registry, runtime, stop) {}
@@ -167,14 +94,13 @@ Workplace::Workplace(const Experiment& experiment, World world, const Registry& 
     : world_(std::move(world)),
       keeps_last_(experiment.local_accuracy),
       own_model_(read_own_model(experiment.model)),
-      input_size_(choose_input_size(experiment.model, registry.networks)),
-      crew_(make_crew(experiment, registry.networks, world_, own_model_, runtime, stop)),
-      members_(std::make_unique<Members>(world_.data, world_.clients, experiment.train,
-                                         experiment.seed, input_size_, world_.public_images,
-                                         *crew_)),
-      examiner_(std::make_unique<LocalExaminer>(world_.data, input_size_,
-                                                experiment.train.eval_batch, *crew_, *members_)) {
-  members_->spill_beyond({.limit = runtime.client_memory_mb << 20});
+      crew_(make_crew(experiment, registry.networks, world_, own_model_, runtime, stop)) {
+  const std::int64_t resize = choose_input_size(experiment.model, registry.networks);
+  members_ = std::make_unique<Members>(world_.data, world_.clients, experiment.train,
+                                       experiment.seed, resize, world_.public_images, *crew_);
+  members_->spill_beyond(runtime.spill());
+  examiner_ = std::make_unique<LocalExaminer>(world_.data, resize, experiment.train.eval_batch,
+                                              *crew_, *members_);
   setting_ = {.seed = experiment.seed,
               .rounds = experiment.rounds,
               .clients = members_->size(),
@@ -184,7 +110,7 @@ Workplace::Workplace(const Experiment& experiment, World world, const Registry& 
                                                               : world_.validation_elsewhere,
               .layout = crew_->layout(),
               .sums = experiment.federation.sums};
-  const Slot* head = setting_.layout->find(crew_->head_name() + ".weight");
+  const Slot* head = setting_.layout->find(prototype().head_name() + ".weight");
   if (head != nullptr && head->shape.size() == 2) {
     setting_.features = head->shape[1];
   }
@@ -199,7 +125,7 @@ Workplace::Workplace(const Experiment& experiment, World world, const Registry& 
   }
   method_ = make_method(experiment, registry, setting_);
   if (method_->needs_features()) {
-    crew_->check_features();
+    prototype().check_features();
   }
   std::vector<NetInfo> networks;
   for (const std::string& name : method_->networks()) {
@@ -207,6 +133,12 @@ Workplace::Workplace(const Experiment& experiment, World world, const Registry& 
   }
   crew_->use_networks(networks);
   exchanges_ = method_->exchanges(setting_);
+}
+
+Workplace::~Workplace() = default;
+
+const Prototype& Workplace::prototype() const {
+  return crew_->prototype();
 }
 
 std::unique_ptr<ClientSide> Workplace::client_side() const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "run/method_schedules.h"
+#include "winnow/engine/crew.h"
 #include "winnow/experiment/server_world.h"
 #include "winnow/federation/codec.h"
 #include "winnow/federation/firewall.h"
@@ -22,6 +23,7 @@
 #include "winnow/net/pki/authority.h"
 #include "winnow/run/charter.h"
 #include "winnow/run/deal.h"
+#include "winnow/run/workplace.h"
 
 namespace winnow::member {
 

@@ -1,4 +1,5 @@
 #include "winnow/net/join/joiner.h"
+#include "winnow/engine/prototype.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,7 +63,7 @@ struct Meeting {
     return pack_task(message, dealing.place->exchanges());
   }
   Parcel task(std::uint32_t round) const { return task(round, global()); }
-  State global() const { return dealing.place->crew().initial_state(1); }
+  State global() const { return dealing.place->prototype().initial_state(1); }
 
   Joiner::Then step() { return joiner->take(server.assignment()); }
 

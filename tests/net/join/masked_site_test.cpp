@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "net/join/dealt.h"
+#include "winnow/engine/crew.h"
+#include "winnow/engine/local_examiner.h"
+#include "winnow/engine/prototype.h"
 #include "winnow/net/join/consent.h"
 #include "winnow/net/mask/letters.h"
 #include "winnow/net/mask/masking_client.h"
@@ -216,7 +219,7 @@ TEST(MaskedSums, AMemberDoesNotOpenWhatItShouldNot) {
             "the server goes on with a sum under masks that was not begun");
   const Message plain = Message("train")
                             .set("round", std::uint32_t{0})
-                            .set("model", dealing.place->crew().initial_state(1));
+                            .set("model", dealing.place->prototype().initial_state(1));
   EXPECT_THAT(error_text([&] { return pack_task(plain, exchanges); }),
               HasSubstr("unknown task 'train'"));
 

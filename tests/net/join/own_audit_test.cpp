@@ -10,6 +10,7 @@
 #include "net/join/dealt.h"
 #include "winnow/data/npz.h"
 #include "winnow/data/npz_writer.h"
+#include "winnow/engine/crew.h"
 #include "winnow/method/audit/audit/rows.h"
 
 namespace winnow::member::own_audit_test {
@@ -77,11 +78,13 @@ class OwnAudit : public ::testing::Test {
                           .classes = 3,
                           .layout = crew.layout(),
                           .train = dealing_.served.train};
-    State global = crew.initial_state(1);
+    State global = crew.prototype().initial_state(1);
     for (std::int64_t round = 0; round < method->rounds(setting); ++round) {
       notes_ = Json::object();
-      Server server{setting, engine, global,
-                    notes_,  {},     [&](std::uint64_t seed) { return crew.initial_state(seed); }};
+      Server server{
+          setting, engine,
+          global,  notes_,
+          {},      [&](std::uint64_t seed) { return crew.prototype().initial_state(seed); }};
       method->play(round, server);
       engine.commit();
     }

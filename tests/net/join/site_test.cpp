@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "net/join/dealt.h"
+#include "winnow/engine/local_examiner.h"
+#include "winnow/engine/prototype.h"
 
 namespace winnow::member::site_test {
 
@@ -99,7 +101,7 @@ TEST(Site, HostsAllMembersAndAnswersSeveralAtOnce) {
   const Dealing dealing(experiment_with("scaffold"), folder.path());
   const std::unique_ptr<Site> all = dealing.site_of_all(2);
   EXPECT_EQ(all->lanes(), 2U);
-  const State global = dealing.place->crew().initial_state(dealing.served.seed);
+  const State global = dealing.place->prototype().initial_state(dealing.served.seed);
   const std::vector<Exchange>& exchanges = dealing.place->exchanges();
   Message task(exchanges.front().task);
   for (const FieldRule& field : exchanges.front().asks) {
@@ -132,7 +134,7 @@ TEST(Site, IsInterruptedInTheMiddleOfATraining) {
   const std::unique_ptr<Site> site = dealing.site(0, &stop);
   const Message task = Message("train")
                            .set("round", std::uint32_t{0})
-                           .set("model", dealing.place->crew().initial_state(1));
+                           .set("model", dealing.place->prototype().initial_state(1));
   EXPECT_THROW(site->answer(0, {}, task), Interrupted);
   stop = false;
   EXPECT_GT(site->answer(0, {}, task).steps, 0);

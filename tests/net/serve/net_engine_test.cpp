@@ -9,6 +9,10 @@
 #include <tuple>
 
 #include "net/serve/desk_harness.h"
+#include "winnow/engine/crew.h"
+#include "winnow/engine/local_examiner.h"
+#include "winnow/engine/members.h"
+#include "winnow/engine/prototype.h"
 #include "winnow/run/run_directory.h"
 #include "winnow/run/runner.h"
 
@@ -535,7 +539,7 @@ TEST(NetEngine, WhatTheMethodRefusesIsAnAbsence) {
   engine.attach(desk, journal);
   members.start(desk);
   engine.begin(0);
-  State global = place.crew().initial_state(1);
+  State global = place.prototype().initial_state(1);
   Json notes;
   Server server{place.setting(), engine, global, notes};
   place.method().play(0, server);

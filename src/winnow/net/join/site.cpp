@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "winnow/base/error.h"
+#include "winnow/engine/crew.h"
+#include "winnow/engine/members.h"
 #include "winnow/engine/threads.h"
 #include "winnow/net/mask/masking_client.h"
 #include "winnow/train/gpu/gpu_trainer.h"

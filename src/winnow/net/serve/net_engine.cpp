@@ -10,6 +10,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/sha256.h"
+#include "winnow/engine/crew.h"
 #include "winnow/federation/codec.h"
 #include "winnow/net/mask/masked_sums.h"
 #include "winnow/net/serve/wire_form.h"
@@ -49,7 +50,9 @@ void NetEngine::attach(Desk& desk, Journal& journal) {
 }
 
 Workforce NetEngine::workforce() const {
-  return {.engine = "net", .lanes = place_.crew().lanes()};
+  Workforce force = place_.crew().workforce();
+  force.engine = "net";
+  return force;
 }
 
 std::int64_t NetEngine::samples(std::int64_t client) const {

@@ -14,6 +14,8 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
+#include "winnow/engine/crew.h"
+#include "winnow/engine/local_examiner.h"
 #include "winnow/experiment/server_world.h"
 #include "winnow/net/mask/terms.h"
 #include "winnow/net/pki/credentials.h"
