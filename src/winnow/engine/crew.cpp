@@ -1,6 +1,7 @@
 #include "winnow/engine/crew.h"
 
 #include "winnow/engine/threads.h"
+#include "winnow/train/gpu/device.h"
 
 namespace winnow {
 namespace {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "winnow/base/error.h"
+#include "winnow/train/gpu/device.h"
 
 namespace winnow {
 

@@ -7,6 +7,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/federation/firewall.h"
+#include "winnow/train/gpu/device.h"
 
 namespace winnow {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "winnow/base/error.h"
+#include "winnow/train/gpu/device.h"
 
 namespace winnow {
 namespace {

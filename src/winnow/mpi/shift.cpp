@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "winnow/train/gpu/device.h"
+
 namespace winnow {
 namespace {
 

@@ -22,7 +22,7 @@
 #include "winnow/engine/threads.h"
 #include "winnow/method/method.h"
 #include "winnow/run/checkpoint.h"
-#include "winnow/train/gpu/gpu_trainer.h"
+#include "winnow/train/gpu/device.h"
 
 namespace winnow {
 namespace {

@@ -14,6 +14,7 @@
 #include "winnow/engine/threads.h"
 #include "winnow/federation/fixed_sum.h"
 #include "winnow/model/projected_net.h"
+#include "winnow/train/gpu/device.h"
 
 namespace winnow {
 namespace {

@@ -11,7 +11,7 @@
 #include "winnow/engine/members.h"
 #include "winnow/engine/threads.h"
 #include "winnow/net/mask/masking_client.h"
-#include "winnow/train/gpu/gpu_trainer.h"
+#include "winnow/train/gpu/device.h"
 
 namespace winnow::member {
 namespace {

@@ -13,6 +13,7 @@
 
 #include "winnow/model/net.h"
 #include "winnow/train/feed.h"
+#include "winnow/train/gpu/device.h"
 #include "winnow/train/objective.h"
 #include "winnow/train/plan.h"
 #include "winnow/train/rule.h"
@@ -37,7 +38,8 @@ class GpuTrainer {
   // the next training starts. Steps without momentum leave no velocity behind.
   void begin(const std::vector<State>& starts);
   // Takes every step of the plan and returns the loss of each, on the device. Waits for nothing;
-  // the caller must, before the next call. `before_step` is called now and then and may throw.
+  // the caller must wait_for() it, before the next call. `before_step` is called now and then and
+  // may throw.
   at::Tensor run(const Plan& plan, const Objective& objective, const Stepping& how,
                  const std::function<void()>& before_step);
   // Drops all captured steps: a buffer they use has moved.
@@ -50,19 +52,5 @@ class GpuTrainer {
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };
-
-// Waits until the device has done what the calling thread has asked of it; nothing on a CPU.
-void wait_for(at::Device device);
-// From here on what the calling thread asks of this GPU goes before the work of the lanes. The
-// device has an index.
-void go_first(at::Device device);
-// The memory of a tensor that another thread made is not used again before the device has done what
-// the calling thread has asked of it until the tensor is dropped.
-void keep_until_read(const at::Tensor& tensor);
-// Gives memory that is not in use back to a GPU and counts the peak anew; nothing on a CPU.
-void reset_peak_device_memory(at::Device device);
-// Bytes that the library held of a GPU at most, used or kept for later; 0 on a CPU. The device has
-// an index.
-std::int64_t peak_device_memory(at::Device device);
 
 }  // namespace winnow

@@ -1,4 +1,5 @@
-// What stands for gpu_trainer.cpp in a build without CUDA.
+// What stands for device.cpp and gpu_trainer.cpp in a build without CUDA.
+#include "winnow/train/gpu/device.h"
 #include "winnow/train/gpu/gpu_trainer.h"
 
 #include "winnow/base/error.h"
