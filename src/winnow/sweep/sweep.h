@@ -20,10 +20,6 @@ struct SweepRun {
   Experiment experiment;
 };
 
-// A grid may have this many runs; every one of them is in memory, and checked before any is
-// started.
-constexpr std::size_t kMaxSweepRuns = 100'000;
-
 struct Sweep {
   std::string name;
   std::vector<SweepRun> runs;
@@ -31,7 +27,7 @@ struct Sweep {
   Json arena = nullptr;  // the rule of an arena (sweep/arena_results.h), where it is one
 };
 
-// How much of a recipe is run: all of it, or a small form that shows that it works (run/smoke.h):
+// How much of a recipe is run: all of it, or a small form that shows that it works (sweep/smoke.h):
 // one seed, the first column of every row and every column of the first row.
 enum class Scale { full, smoke };
 
@@ -39,12 +35,12 @@ enum class Scale { full, smoke };
 //   [grid]       "key" = [values]: one axis per key, all combinations
 //   [[row]]      name = "...", set = { "key" = value, ... }: one axis of named rows
 //   methods      instead of rows: "all", or a list of names; a row for each, with
-//   MethodInfo::smoke;
+//                MethodInfo::smoke;
 //                in an arena "all" are those that compete
 //   [schedule]   method = { "key" = value }: what these rows set instead; a method not named here
 //                keeps its defaults, and MethodInfo::smoke is for the small form alone
 //   [[column]]   the same for columns
-//   [paper]      published figures for `winnow table --paper` (run/paper.h)
+//   [paper]      published figures for `winnow table --paper` (sweep/paper.h)
 //   [arena]      winnow arena: metric = "last10", reference = "fedavg" (sweep/arena_results.h)
 //   [smoke]      "key" = value: what the small form of the sweep sets besides its general rule;
 //                methods = [names]: whose rows it has
