@@ -1,4 +1,4 @@
-// The server's side of the desk.
+// The server's side: putting out tasks and awaiting what becomes of them.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -7,14 +7,10 @@
 #include "winnow/base/error.h"
 #include "winnow/base/sha256.h"
 #include "winnow/net/serve/desk_parts.h"
-#include "winnow/net/serve/reply_bounds.h"
 #include "winnow/train/lane.h"
 
 namespace winnow::net {
 namespace {
-
-// How long a wait goes on before it looks at `stop` and at the clock again.
-constexpr std::chrono::milliseconds kGlanceOfDesk{50};
 
 v1::Task task_message(const Outgoing& outgoing, const std::map<std::string, State>& models) {
   v1::Task task;
@@ -36,159 +32,7 @@ std::string digest_of_task(const Outgoing& outgoing) {
   return sha256_hex(bytes_of(parcel));
 }
 
-// Of a reply as it was announced when it was accepted.
-std::string digest_of_accepted(const ReplyRow& reply, const Layout& layout) {
-  v1::Opening opening;
-  opening.set_head(reply.head);
-  for (const PackedModel& packed : reply.models) {
-    v1::Model& model = *opening.add_models();
-    model.set_digest(raw_of(packed.digest));
-    model.set_layout(raw_of(packed.layout));
-    model.set_bytes(static_cast<std::uint64_t>(layout.total()) * sizeof(float));
-  }
-  opening.set_steps(static_cast<std::uint64_t>(reply.steps));
-  opening.set_forward(static_cast<std::uint64_t>(reply.forward));
-  opening.set_backward(static_cast<std::uint64_t>(reply.backward));
-  opening.set_own_model(raw_of(reply.own_model));
-  return digest_of(opening);
-}
-
 }  // namespace
-
-Desk::Desk(DeskSetup setup, Journal& journal, Spool& spool, const Clock& clock, Metrics& metrics)
-    : setup_(std::move(setup)),
-      journal_(journal),
-      spool_(spool),
-      clock_(clock),
-      metrics_(metrics),
-      committed_(journal.committed()),
-      round_(committed_),
-      samples_(setup_.layouts.size()) {
-  const auto damaged = [](const std::string& why) {
-    return Error(ErrorKind::run, fmt::format("the journal is damaged: {}", why),
-                 "restore it from a copy, or start a new federation with another --out");
-  };
-  for (MemberRow& row : journal_.members()) {
-    if (row.client < 0 || row.client >= std::ssize(setup_.layouts)) {
-      throw damaged(fmt::format("there is no client {}", row.client));
-    }
-    auto member = std::make_unique<Member>();
-    member->row = std::move(row);
-    members_[member->row.name] = std::move(member);
-  }
-  if (const auto round = journal_.round(round_)) {
-    attempt_ = round->attempt;
-  }
-  std::map<std::string, std::int64_t> wanted_models;
-  for (OrderRow& row : journal_.orders()) {
-    if (row.client < 0 || row.client >= std::ssize(setup_.layouts)) {
-      throw damaged(fmt::format("order {} is of client {}", row.id, row.client));
-    }
-    const LayoutPtr& layout = setup_.layouts[static_cast<std::size_t>(row.client)];
-    for (const PackedModel& model : row.reply.models) {
-      if (model.layout != layout->digest()) {
-        throw damaged(fmt::format("order {} has a model of another network", row.id));
-      }
-      wanted_models[model.digest] = 4 * layout->total();
-    }
-    // A bit that has changed in it would count like any other.
-    if (row.verdict == OrderVerdict::accepted && !row.settled &&
-        digest_of_accepted(row.reply, *layout) != row.reply.digest) {
-      throw damaged(fmt::format("order {} has another reply than the one accepted", row.id));
-    }
-    orders_of_[row.client].insert(row.id);
-    auto live = std::make_unique<Live>();
-    live->row = std::move(row);
-    const std::int64_t id = live->row.id;
-    orders_[id] = std::move(live);
-  }
-  spool_.check(wanted_models);
-}
-
-void Desk::shut() {
-  Visit visit(*this);
-  shut_ = true;
-  for (auto& [name, member] : members_) {
-    answer_poll(*member);
-  }
-}
-
-void Desk::finish(const std::string& model_hash) {
-  Visit visit(*this);
-  finished_ = model_hash;
-  for (auto& [name, member] : members_) {
-    answer_poll(*member);
-  }
-}
-
-bool Desk::all_told() const {
-  const std::lock_guard lock(mutex_);
-  return std::ranges::none_of(members_, [](const auto& entry) {
-    return entry.second->row.status == MemberStatus::present;
-  });
-}
-
-std::vector<MemberView> Desk::members() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<MemberView> views(members_.size());
-  std::vector<const Member*> by_client;
-  for (const auto& [name, member] : members_) {
-    by_client.push_back(member.get());
-  }
-  std::ranges::sort(by_client, {}, [](const Member* member) { return member->row.client; });
-  views.clear();
-  for (const Member* member : by_client) {
-    MemberView view{member->row, name_of(member->row.status), member->expires};
-    if (member->row.status == MemberStatus::present) {
-      const bool silent = !member->heard || static_cast<double>(clock_.now() - *member->heard) >
-                                                setup_.patience * 1000.0;
-      const auto own = orders_of_.find(member->row.client);
-      const bool works =
-          own != orders_of_.end() && std::ranges::any_of(own->second, [this](std::int64_t id) {
-            const Live& order = *orders_.at(id);
-            return order.row.verdict == OrderVerdict::open && order.handed_out >= 0;
-          });
-      view.status = works ? "working" : silent ? "away" : "present";
-    }
-    views.push_back(std::move(view));
-  }
-  return views;
-}
-
-std::int64_t Desk::joined() const {
-  const std::lock_guard lock(mutex_);
-  return std::ranges::count_if(members_, [](const auto& entry) {
-    return entry.second->row.status == MemberStatus::present;
-  });
-}
-
-void Desk::await_members(std::int64_t count, const std::atomic<bool>* stop) {
-  if (const std::int64_t present = joined(); present < count) {
-    const std::lock_guard lock(mutex_);
-    if (committed_ > 0) {
-      log("warning", "waiting for members", {{"present", present}, {"needed", count}});
-    }
-  }
-  while (joined() < count) {
-    std::unique_lock lock(mutex_);
-    if (failure_) {
-      std::rethrow_exception(failure_);
-    }
-    if (stop != nullptr && *stop) {
-      throw Interrupted();
-    }
-    changed_.wait_for(lock, kGlanceOfDesk);
-  }
-}
-
-std::vector<std::int64_t> Desk::samples() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<std::int64_t> samples(setup_.layouts.size());
-  for (const auto& [name, member] : members_) {
-    samples[static_cast<std::size_t>(member->row.client)] = member->row.samples;
-  }
-  return samples;
-}
 
 void Desk::begin(std::int64_t round, std::int64_t attempt, std::vector<std::int64_t> samples) {
   const std::lock_guard lock(mutex_);

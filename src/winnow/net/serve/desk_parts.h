@@ -1,6 +1,8 @@
 // What a desk is made of; for its own files only.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
@@ -10,6 +12,16 @@
 #include "winnow/net/serve/desk.h"
 
 namespace winnow::net {
+
+inline constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 40;
+// How long a wait goes on before it looks at `stop` and at the clock again.
+inline constexpr std::chrono::milliseconds kGlanceOfDesk{50};
+
+// What a member says of itself, fit for a line of a log.
+std::string short_word(const std::string& text);
+
+void set_refusal(v1::Refusal& refusal, v1::Reason reason, const std::string& detail,
+                 bool try_again);
 
 // Thrown and caught inside the desk: why the peer gets nothing.
 struct Desk::Refused {
