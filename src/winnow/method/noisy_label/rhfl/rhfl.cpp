@@ -17,48 +17,53 @@ namespace winnow {
 
 void RHFL::declare(Params& params) {
   params
-      .add("beta", beta_,
+      .add("beta", options_.beta,
            "how much the decrease of a client's loss raises its weight; 0: not at all")
       .at_least(0)
       .source("RHFL's paper; spec: baselines 17");
   params
-      .add("networks", networks_,
+      .add("networks", options_.networks,
            "models of the clients: client k has number k mod n of this list; empty: all have the "
            "experiment's")
       .source("RHFL's paper: ResNet-10, ResNet-12, ShuffleNet, MobileNetV2");
   params
-      .add("pretrain_epochs", client_.pretrain_epochs,
+      .add("pretrain_epochs", options_.client.pretrain_epochs,
            "epochs on a client's own data before the first round")
       .range(1, 100000)
       .source("RHFL's code");
   params
-      .add("local_epochs", client_.local_epochs,
+      .add("local_epochs", options_.client.local_epochs,
            "epochs on a client's own data in a round; 0: max(1, public / own images)")
       .range(0, 100000)
       .source("0: RHFL's code");
-  params.add("batch_size", client_.batch_size, "batch size of training on own data")
-      .range(1, 1e6)
-      .source("RHFL's code");
-  params.add("public_batch", client_.public_batch, "batch size of training on public images")
+  params.add("batch_size", options_.client.batch_size, "batch size of training on own data")
       .range(1, 1e6)
       .source("RHFL's code");
   params
-      .add("optimiser", client_.optimiser, {{"adam", Optimizer::adam}, {"sgd", Optimizer::sgd}},
+      .add("public_batch", options_.client.public_batch, "batch size of training on public images")
+      .range(1, 1e6)
+      .source("RHFL's code");
+  params
+      .add("optimiser", options_.client.optimiser,
+           {{"adam", Optimizer::adam}, {"sgd", Optimizer::sgd}},
            "optimiser of training on own data; sgd: with the values of [train]")
       .source("RHFL's code");
-  params.add("lr", client_.lr, "learning rate of Adam, on own data and on public images")
+  params.add("lr", options_.client.lr, "learning rate of Adam, on own data and on public images")
       .at_least(0)
       .source("RHFL's code");
-  params.add("sce_alpha", client_.alpha, "weight of cross-entropy in the symmetric cross-entropy")
+  params
+      .add("sce_alpha", options_.client.alpha,
+           "weight of cross-entropy in the symmetric cross-entropy")
       .at_least(0)
       .source("RHFL's code; spec: baselines 25");
   params
-      .add("sce_beta", client_.beta,
+      .add("sce_beta", options_.client.beta,
            "weight of reverse cross-entropy in the symmetric cross-entropy; 0: plain cross-entropy")
       .at_least(0)
       .source("RHFL's code; spec: baselines 25");
   params
-      .add("evaluate", measured_, {{"mean", Measured::clients}, {"ensemble", Measured::ensemble}},
+      .add("evaluate", options_.evaluate,
+           {{"mean", Measured::clients}, {"ensemble", Measured::ensemble}},
            "test accuracy of the run: the mean of the clients' accuracies, or that of their "
            "averaged probabilities (ensemble)")
       .source("mean: RHFL's paper; spec: baselines 17");
@@ -77,13 +82,13 @@ void RHFL::check(const Setting& setting) const {
                             setting.clients, setting.fraction),
                 "set federation.fraction to 1, or have more clients");
   }
-  for (const std::string& name : networks_) {
+  for (const std::string& name : options_.networks) {
     offered_.find(name);
   }
 }
 
 std::unique_ptr<ClientSide> RHFL::client_side() const {
-  return std::make_unique<rhfl::Client>(client_);
+  return std::make_unique<rhfl::Client>(options_.client);
 }
 
 std::vector<Exchange> RHFL::exchanges(const Setting& setting) const {
@@ -92,7 +97,7 @@ std::vector<Exchange> RHFL::exchanges(const Setting& setting) const {
       field::number("loss", "the mean loss of its model on its samples").any_number();
   const FieldRule batch = field::whole("batch", "the number of a public batch");
   // The last batch may be smaller.
-  const Length values = Length::up_to(client_.public_batch * setting.classes, "b C");
+  const Length values = Length::up_to(options_.client.public_batch * setting.classes, "b C");
   return {{"pretrain", {}, "trained", {loss}},
           {"train", {field::round()}, "trained", {loss}},
           {"probabilities",
@@ -196,7 +201,7 @@ std::vector<double> RHFL::weigh(const std::vector<std::int64_t>& clients) const 
     before.push_back(earlier == loss_before_.end() ? loss->second : earlier->second);
   }
   std::vector<double> trusted =
-      rhfl::confidence_weights(rhfl::improvement_shares(before, now), beta_);
+      rhfl::confidence_weights(rhfl::improvement_shares(before, now), options_.beta);
   if (first && places.size() > 1) {
     std::ranges::fill(trusted, 1.0 / static_cast<double>(places.size() - 1));
   }
@@ -238,9 +243,9 @@ std::vector<std::vector<float>> RHFL::hear(std::uint32_t batch, std::size_t valu
 void RHFL::collaborate(const Round& round, const std::vector<double>& weights) const {
   const std::vector<std::int64_t>& clients = round.chosen;
   const std::int64_t images = round.setting.public_images;
-  for (std::int64_t start = 0; start < images; start += client_.public_batch) {
-    const auto batch = static_cast<std::uint32_t>(start / client_.public_batch);
-    const std::int64_t size = std::min(client_.public_batch, images - start);
+  for (std::int64_t start = 0; start < images; start += options_.client.public_batch) {
+    const auto batch = static_cast<std::uint32_t>(start / options_.client.public_batch);
+    const std::int64_t size = std::min(options_.client.public_batch, images - start);
     std::vector<double> heard = weights;
     const std::vector<std::vector<float>> outputs =
         hear(batch, static_cast<std::size_t>(size * round.setting.classes), round, heard);

@@ -12,6 +12,17 @@
 #include "winnow/method/round.h"
 
 namespace winnow {
+namespace rhfl {
+
+// The names are those of the method's parameters.
+struct Options {
+  double beta = 0.5;
+  std::vector<std::string> networks = {};
+  Measured evaluate = Measured::clients;
+  ClientOptions client = {};
+};
+
+}  // namespace rhfl
 
 // There is no global model: server.global stays as it is, models never cross the boundary, and the
 // run measures the clients' own.
@@ -20,8 +31,8 @@ class RHFL final : public Method {
   void know(const Offered& offered) override { offered_ = offered.networks; }
   void declare(Params& params) override;
   void check(const Setting& setting) const override;
-  std::vector<std::string> networks() const override { return networks_; }
-  Measured measured() const override { return measured_; }
+  std::vector<std::string> networks() const override { return options_.networks; }
+  Measured measured() const override { return options_.evaluate; }
   std::string needs_sgd() const override { return "it has its own method.optimiser"; }
   ServerNeeds server_needs() const override {
     return ServerNeeds::models("instead of models it gets the outputs of every single client");
@@ -47,11 +58,8 @@ class RHFL final : public Method {
   // Every one of the chosen clients learns from the others on every public batch.
   void collaborate(const Round& round, const std::vector<double>& weights) const;
 
-  double beta_ = 0.5;
+  rhfl::Options options_;
   Networks offered_ = builtin_networks();
-  std::vector<std::string> networks_;
-  Measured measured_ = Measured::clients;
-  rhfl::ClientOptions client_;
 
   // By client: its loss after its last training, and after the one before; none when it is not
   // finite.
