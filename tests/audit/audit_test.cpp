@@ -10,6 +10,7 @@
 
 #include "run/small_run.h"
 #include "testing/errors.h"
+#include "winnow/audit/condition.h"
 #include "winnow/audit/noise_kinds.h"
 #include "winnow/audit/output.h"
 #include "winnow/audit/run_evidence.h"

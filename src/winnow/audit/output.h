@@ -30,18 +30,4 @@ Json audit_json(const Audit& audit, const World& world, const Experiment& experi
 Json audit_page_data(const Audit& audit, const World& world, const Experiment& experiment,
                      std::int64_t pictures);
 
-// One number of an audit that a condition can be about, by name; the names in order.
-const std::vector<std::string>& condition_names();
-double condition_value(const Audit& audit, const std::string& name);
-
-// "label_noise > 5%". Throws Error(kind usage) with what is expected.
-struct Condition {
-  std::string name;
-  std::string comparison;  // ">", ">=", "<", "<="
-  double bound = 0.0;
-
-  bool holds(double value) const;
-};
-Condition parse_condition(const std::string& text);
-
 }  // namespace winnow

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "winnow/audit/audit.h"
+#include "winnow/audit/condition.h"
 #include "winnow/audit/output.h"
 #include "winnow/audit/run_evidence.h"
 #include "winnow/base/error.h"
