@@ -1,5 +1,4 @@
 #include "winnow/net/join/joiner.h"
-#include "winnow/engine/prototype.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +9,9 @@
 
 #include "net/join/dealt.h"
 #include "net/join/fake_server.h"
+#include "winnow/engine/prototype.h"
 #include "winnow/net/join/drive.h"
+#include "winnow/net/join/offer.h"
 
 namespace winnow::member::joiner_test {
 

@@ -19,7 +19,7 @@
 #include "winnow/net/chaos/rogue.h"
 #include "winnow/net/chaos/rows.h"
 #include "winnow/net/chaos/sockets.h"
-#include "winnow/net/join/joiner.h"
+#include "winnow/net/join/offer.h"
 #include "winnow/net/pki/doctor.h"
 #include "winnow/run/deal.h"
 

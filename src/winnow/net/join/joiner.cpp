@@ -2,84 +2,25 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <sys/random.h>
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <map>
-#include <mutex>
-#include <thread>
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "winnow/base/build_info.h"
 #include "winnow/base/checked_json.h"
 #include "winnow/base/error.h"
-#include "winnow/base/sha256.h"
 #include "winnow/base/text.h"
 #include "winnow/net/join/hex.h"
+#include "winnow/net/join/offer.h"
+#include "winnow/net/join/pulse.h"
+#include "winnow/net/join/refusal.h"
 
 namespace winnow::member {
 namespace {
 
 constexpr int kTriesOfAReply = 3;
-
-[[noreturn]] void refuse_server(const std::string& why) {
-  throw Error(ErrorKind::peer, fmt::format("the server {}", why));
-}
-
-// What a refusal means, where its own sentence may be missing.
-std::string meaning_of(v1::Reason reason) {
-  switch (reason) {
-    case v1::WRONG_PROTOCOL:
-      return "it speaks another protocol";
-    case v1::WRONG_NUMERICS:
-      return "it computes differently";
-    case v1::WRONG_CHARTER:
-      return "its charter is different";
-    case v1::NOT_ENROLLED:
-      return "this member is not enrolled";
-    case v1::REVOKED:
-      return "the certificate of this member is revoked";
-    case v1::WRONG_FEDERATION:
-      return "the certificate is of another federation";
-    case v1::NAME_TAKEN:
-      return "another process takes part under this name";
-    case v1::LATE:
-      return "the reply came too late";
-    case v1::NOT_NOW:
-      return "not now";
-    default:
-      return "no reason is given";
-  }
-}
-
-std::string hint_of(v1::Reason reason) {
-  switch (reason) {
-    case v1::WRONG_PROTOCOL:
-    case v1::WRONG_NUMERICS:
-      return "use the version of Winnow that the server has";
-    case v1::WRONG_CHARTER:
-      return "start again to read and agree to the new one";
-    case v1::NOT_ENROLLED:
-      return "ask the operator to add it to [[members]]";
-    case v1::REVOKED:
-    case v1::WRONG_FEDERATION:
-      return "ask the operator for another certificate";
-    case v1::NAME_TAKEN:
-      return "stop the other one first; the one that joined last continues";
-    default:
-      return "";
-  }
-}
-
-std::string words_of(const v1::Refusal& refusal) {
-  constexpr std::size_t kLongest = 400;
-  return refusal.detail().empty() ? meaning_of(refusal.reason())
-                                  : refusal.detail().substr(0, kLongest);
-}
 
 void check_digest(const std::string& digest, const char* what) {
   if (digest.size() != kDigest) {
@@ -118,188 +59,7 @@ Fate fate_of(v1::Verdict verdict) {
   }
 }
 
-// All pieces of something whose length is known, one after the other.
-std::string fetch_all(Channel& channel, const std::string& digest, std::uint64_t bytes,
-                      const std::string& what) {
-  std::string all;
-  all.reserve(bytes);
-  v1::PieceRequest request;
-  request.set_digest(digest);
-  for (std::uint64_t number = 0; all.size() < bytes; ++number) {
-    request.set_number(number);
-    const v1::Piece piece = channel.fetch(request);
-    if (piece.has_refusal()) {
-      raise_refusal(piece.refusal(), fmt::format("does not give {}", what));
-    }
-    const std::uint64_t expected = std::min<std::uint64_t>(kPiece, bytes - all.size());
-    if (piece.data().size() != expected) {
-      refuse_server(fmt::format("sends piece {} of {} with {} bytes, expected {}", number, what,
-                                piece.data().size(), expected));
-    }
-    all += piece.data();
-  }
-  return all;
-}
-
-// Signs of life while a member trains. What the server answers to them it says again later, but for
-// its last word: it may be gone by then.
-class Pulse {
- public:
-  Pulse(Channel& channel, v1::Report report, double seconds)
-      : channel_(channel),
-        report_(std::move(report)),
-        seconds_(seconds),
-        thread_([this] { beat(); }) {}
-  ~Pulse() {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  // The answer that it is all over, if it came.
-  std::optional<v1::Assignment> over() {
-    const std::lock_guard lock(mutex_);
-    return over_;
-  }
-
-  Pulse(const Pulse&) = delete;
-  Pulse& operator=(const Pulse&) = delete;
-
- private:
-  void beat() {
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, std::chrono::duration<double>(seconds_),
-                              [this] { return ending_; })) {
-      waiting_ = true;
-      lock.unlock();
-      channel_.next(report_, [this](const Awaited& awaited) {
-        const std::lock_guard guard(mutex_);
-        if (awaited.assignment && awaited.assignment->has_finished()) {
-          over_ = awaited.assignment;
-        }
-        waiting_ = false;
-        changed_.notify_all();
-      });
-      lock.lock();
-      changed_.wait(lock, [this] { return ending_ || !waiting_; });
-      if (waiting_) {
-        lock.unlock();
-        channel_.cancel();
-        lock.lock();
-        changed_.wait(lock, [this] { return !waiting_; });
-      }
-    }
-  }
-
-  Channel& channel_;
-  v1::Report report_;
-  double seconds_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ending_ = false;
-  bool waiting_ = false;
-  std::optional<v1::Assignment> over_;
-  std::thread thread_;
-};
-
-v1::Hello first_words(const std::string& process) {
-  v1::Hello hello;
-  hello.set_protocol_low(kSpoken);
-  hello.set_protocol_high(kSpoken);
-  hello.set_version(build_info::kVersion);
-  hello.set_numerics(kNumerics);
-  hello.set_process(process);
-  return hello;
-}
-
-Error other_charter() {
-  return {ErrorKind::peer, "the charter of the server has changed", hint_of(v1::WRONG_CHARTER)};
-}
-
 }  // namespace
-
-std::string random_process() {
-  std::string bytes(16, '\0');
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw Error(ErrorKind::run, "the system provides no random numbers");
-  }
-  return bytes;
-}
-
-void raise_refusal(const v1::Refusal& refusal, const std::string& about) {
-  const std::string text = fmt::format("the server {}: {}", about, words_of(refusal));
-  if (refusal.try_again()) {
-    throw Unreachable(printable(text));
-  }
-  throw Error(ErrorKind::peer, text, hint_of(refusal.reason()));
-}
-
-Offer ask_offer(Channel& channel, const std::string& process) {
-  const v1::Welcome welcome = channel.join(first_words(process));
-  if (welcome.has_refusal()) {
-    raise_refusal(welcome.refusal(), "refuses this member");
-  }
-  if (welcome.protocol() != kSpoken) {
-    refuse_server(fmt::format("speaks protocol {}, this program {}", welcome.protocol(), kSpoken));
-  }
-  Offer offer;
-  offer.text = welcome.charter();
-  if (offer.text.size() > kLongestCharter) {
-    refuse_server(fmt::format("sends a charter of {} bytes", offer.text.size()));
-  }
-  offer.hash = sha256_hex(offer.text);
-  if (bytes_of_hex(offer.hash) != welcome.charter_hash()) {
-    refuse_server("sends a charter that does not have the hash it announces");
-  }
-  offer.charter = read_charter(offer.text);
-  if (offer.charter.numerics != kNumerics) {
-    throw Error(ErrorKind::peer,
-                fmt::format("the server computes by rules {}, this program by rules {}",
-                            offer.charter.numerics, kNumerics),
-                "use the version of Winnow that the server has");
-  }
-  offer.client = welcome.client();
-  if (offer.client >= offer.charter.members) {
-    refuse_server(
-        fmt::format("calls this member client {} of {}", offer.client, offer.charter.members));
-  }
-  return offer;
-}
-
-std::int64_t accept_offer(Channel& channel, const Offer& offer, const std::string& process) {
-  v1::Hello hello = first_words(process);
-  hello.set_charter(bytes_of_hex(offer.hash));
-  const v1::Welcome welcome = channel.join(hello);
-  if (welcome.has_refusal()) {
-    raise_refusal(welcome.refusal(), "refuses this member");
-  }
-  if (welcome.charter_hash() != hello.charter()) {
-    throw other_charter();
-  }
-  if (welcome.client() >= offer.charter.members) {
-    refuse_server(
-        fmt::format("calls this member client {} of {}", welcome.client(), offer.charter.members));
-  }
-  return welcome.client();
-}
-
-std::string fetch_public_images(Channel& channel, const Charter& charter) {
-  if (charter.public_images == 0) {
-    return {};
-  }
-  const Json& data = charter.data;
-  const std::int64_t bytes = charter.public_images * data.at("channels").get<std::int64_t>() *
-                             data.at("height").get<std::int64_t>() *
-                             data.at("width").get<std::int64_t>();
-  std::string images = fetch_all(channel, bytes_of_hex(charter.public_digest),
-                                 static_cast<std::uint64_t>(bytes), "the public images");
-  if (sha256_hex(images) != charter.public_digest) {
-    refuse_server("sends other public images than its charter names");
-  }
-  return images;
-}
 
 Joiner::Joiner(Parts parts) : parts_(std::move(parts)) {}
 

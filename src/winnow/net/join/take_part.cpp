@@ -20,7 +20,9 @@
 #include "winnow/net/join/drive.h"
 #include "winnow/net/join/joiner.h"
 #include "winnow/net/join/member_data.h"
+#include "winnow/net/join/offer.h"
 #include "winnow/net/join/own_audit.h"
+#include "winnow/net/join/refusal.h"
 #include "winnow/run/directory_lock.h"
 #include "winnow/train/lane.h"
 
