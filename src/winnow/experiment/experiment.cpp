@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <tuple>
 
 #include "winnow/base/error.h"
 #include "winnow/base/files.h"
 #include "winnow/base/json.h"
-#include "winnow/base/sha256.h"
 #include "winnow/base/text.h"
 #include "winnow/data/catalog.h"
 #include "winnow/experiment/key_hint.h"
@@ -17,7 +14,6 @@
 #include "winnow/federation/fixed_sum.h"
 #include "winnow/model/net.h"
 #include "winnow/model/script_net.h"
-#include "winnow/noise/noise_alias.h"
 
 namespace winnow {
 namespace {
@@ -172,114 +168,8 @@ void check(const ModelOptions& model, const Networks& known) {
   }
 }
 
-void leave_out_defaults(Json& table, Params declared, const std::vector<std::string>& keys) {
-  for (const std::string& key : keys) {
-    if (table.at(key) == declared.find(key)->default_value()) {
-      table.erase(key);
-    }
-  }
-}
-
-// Where a relative path leads to something: from here, from where the experiment's file lies, or
-// from where data sets are looked for. A path that leads nowhere is meant from here.
-std::filesystem::path folder_of(const std::filesystem::path& path,
-                                const std::filesystem::path& beside_file) {
-  const std::filesystem::path here = std::filesystem::current_path();
-  std::vector<std::filesystem::path> places{here, beside_file};
-  for (const std::filesystem::path& folder : data_folders()) {
-    places.push_back(here / folder);  // an absolute one stays as it is
-  }
-  const auto found = std::ranges::find_if(places, [&](const std::filesystem::path& place) {
-    std::error_code ignored;
-    return std::filesystem::exists(place / path, ignored);
-  });
-  return found == places.end() ? here : *found;
-}
-
-// Paths inside an experiment are made absolute, so that they still hold when the run is resumed
-// from another folder. "~/..." is left to who opens it.
-void anchor_path(Json& table, const char* key, const std::filesystem::path& folder) {
-  const auto value = table.find(key);
-  if (value == table.end() || !value->is_string()) {
-    return;
-  }
-  const auto text = value->get<std::string>();
-  const std::filesystem::path path = text;
-  if (!text.empty() && !text.starts_with("~/") && path.is_relative()) {
-    const std::filesystem::path base = folder_of(path, folder);
-    const std::string whole = (base / path).lexically_normal().string();
-    if (!is_utf8(whole)) {
-      throw Error(ErrorKind::experiment,
-                  fmt::format("{} = \"{}\": the folder {} has a name that is not UTF-8", key, text,
-                              base.string()),
-                  "an experiment holds texts in UTF-8 only; rename the folder");
-    }
-    *value = whole;
-  }
-}
-
-// Calls `visit` with every table of the tree that may name files, and the key that does.
-void for_each_path(Json& tree, const std::function<void(Json&, const char*)>& visit) {
-  const std::initializer_list<std::pair<const char*, std::vector<const char*>>> places{
-      {"data", {"path", "list_test", "given_labels", "relabel", "test_path"}},
-      {"federation", {"absences"}},
-      {"validation", {"path"}},
-      {"public", {"path"}},
-      {"noise", {"file"}},
-      {"model", {"path", "weights"}}};
-  for (const auto& [name, keys] : places) {
-    const auto found = tree.find(name);
-    if (found == tree.end()) {
-      continue;
-    }
-    // [[noise]] is a list of tables, the others are tables.
-    const bool is_list = found->is_array();
-    for (std::size_t i = 0; i < (is_list ? found->size() : 1); ++i) {
-      Json& table = is_list ? (*found)[i] : *found;
-      for (const char* key : keys) {
-        if (table.is_object()) {
-          visit(table, key);
-        }
-      }
-    }
-  }
-}
-
-// The same settings under other names are the same.
-void replace_aliases(Json& tree) {
-  if (const auto federation = tree.find("federation");
-      federation != tree.end() && federation->contains("partition")) {
-    (*federation)["partition"] = without_alias((*federation)["partition"]);
-  }
-  const auto noise = tree.find("noise");
-  for (std::size_t i = 0; noise != tree.end() && noise->is_array() && i < noise->size(); ++i) {
-    (*noise)[i] = without_alias((*noise)[i], fmt::format("noise.{}", i));
-  }
-}
-
 [[noreturn]] void rethrow_with_file(const Error& error, const std::filesystem::path& file) {
   throw Error(error.kind(), fmt::format("{}: {}", file.string(), error.what()), error.hint());
-}
-
-// Takes what `like` does not have out of `tree`.
-void keep_keys(const Json& like, Json& tree) {
-  if (tree.is_object() && like.is_object()) {
-    std::vector<std::string> missing;
-    for (auto& [key, value] : tree.items()) {
-      if (const auto known = like.find(key); known != like.end()) {
-        keep_keys(*known, value);
-      } else {
-        missing.push_back(key);
-      }
-    }
-    for (const std::string& key : missing) {
-      tree.erase(key);
-    }
-  } else if (tree.is_array() && like.is_array() && tree.size() == like.size()) {
-    for (std::size_t i = 0; i < tree.size(); ++i) {
-      keep_keys(like[i], tree[i]);
-    }
-  }
 }
 
 }  // namespace
@@ -380,64 +270,6 @@ Experiment parse_experiment(const Json& tree, const Registry& registry) {
   }
 }
 
-Json Experiment::resolved() const {
-  Experiment copy = *this;  // Params want targets they may write
-  Json tree = declare_top_level(copy).values();
-  tree["data"] = values(data);
-  tree["federation"] = declare(copy.federation).values();
-  if (data.name != kSplitData) {
-    tree["federation"]["partition"] = federation.partition.values();
-  }
-  tree["validation"] = declare(copy.validation).values();
-  tree["public"] = declare(copy.public_images).values();
-  if (!noise.empty()) {
-    tree["noise"] = Json::array();
-    for (const Noise& block : noise) {
-      tree["noise"].push_back(values(block));
-    }
-  }
-  tree["model"] = declare(copy.model).values();
-  tree["train"] = declare(copy.train).values();
-  tree["method"] = Json{{"name", method}};
-  tree["method"].update(method_params);
-  return tree;
-}
-
-std::string Experiment::hash() const {
-  return hash_of(resolved());
-}
-
-// These keys came later and are left out where they have their defaults: runs that were begun
-// before have digests without them.
-std::string Experiment::hash_of(const Json& given) const {
-  Json tree = resolved();
-  DataOptions data_defaults;
-  TrainOptions train_defaults;
-  leave_out_defaults(
-      tree["data"], declare(data_defaults),
-      {"class_names", "layout", "float_range", "relabel", "test_from", "test_share", "test_path"});
-  leave_out_defaults(
-      tree["train"], declare(train_defaults),
-      {"optimizer", "lr_schedule", "lr_step_size", "lr_min", "beta1", "beta2", "eps"});
-  if (!federation.centralised) {
-    tree["federation"].erase("centralised");
-  }
-  if (federation.dropout == 0.0) {
-    tree["federation"].erase("dropout");
-  }
-  if (federation.sums == SumForm::floating) {
-    tree["federation"].erase("sums");
-  }
-  if (federation.absences.empty()) {
-    tree["federation"].erase("absences");
-  }
-  if (!local_accuracy) {
-    tree.erase("local_accuracy");
-  }
-  keep_keys(given, tree);
-  return sha256_hex(tree.dump());
-}
-
 Override parse_override(const std::string& text) {
   const std::size_t at = text.find('=');
   if (at == std::string::npos || at == 0) {
@@ -463,24 +295,6 @@ Json load_experiment_tree(const std::filesystem::path& file,
   }
   anchor_paths(tree, folder);
   return tree;
-}
-
-void anchor_paths(Json& tree, const std::filesystem::path& folder) {
-  for_each_path(tree, [&](Json& table, const char* key) { anchor_path(table, key, folder); });
-}
-
-std::string cell_hash(Json tree) {
-  for (const char* key : {"name", "seed", "checkpoint_every"}) {
-    tree.erase(key);
-  }
-  replace_aliases(tree);
-  for_each_path(tree, [](Json& table, const char* key) {
-    if (const auto value = table.find(key); value != table.end() && value->is_string()) {
-      *value = std::filesystem::path(value->get<std::string>()).filename().string();
-    }
-  });
-  // The order of keys says nothing: this kind of JSON sorts them.
-  return sha256_hex(nlohmann::json(tree).dump()).substr(0, 16);
 }
 
 Experiment load_experiment(const std::filesystem::path& file,

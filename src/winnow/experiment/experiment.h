@@ -11,6 +11,7 @@
 #include "winnow/base/params.h"
 #include "winnow/data/catalog.h"
 #include "winnow/data/partition.h"
+#include "winnow/experiment/paths.h"
 #include "winnow/experiment/public_images.h"
 #include "winnow/experiment/registry.h"
 #include "winnow/experiment/validation.h"
@@ -83,13 +84,10 @@ struct Override {
 // Throws Error(kind usage) when it is not that, or not UTF-8.
 Override parse_override(const std::string& text);
 
-// The tree of a file with overrides applied. A relative path in it (data.path, model.path, ...)
-// is looked for from the current folder, then from the file's, and made absolute.
+// The tree of a file with overrides applied, and its paths made absolute by anchor_paths() with the
+// file's folder.
 Json load_experiment_tree(const std::filesystem::path& file,
                           const std::vector<Override>& overrides);
-
-// The last step of the above, for trees that are changed after loading.
-void anchor_paths(Json& tree, const std::filesystem::path& folder);
 
 // Digest of the settings that a tree gives, before defaults are filled in: new options do not
 // change it. Where files lie, the name, the seed and checkpoint_every do not count.
