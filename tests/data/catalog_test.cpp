@@ -10,6 +10,7 @@
 
 #include "data/data_testing.h"
 #include "winnow/data/image_files.h"
+#include "winnow/data/locate.h"
 
 namespace winnow::catalog_test {
 

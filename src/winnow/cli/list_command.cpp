@@ -9,6 +9,7 @@
 #include "winnow/cli/console.h"
 #include "winnow/cli/engine_choice.h"
 #include "winnow/data/catalog.h"
+#include "winnow/data/locate.h"
 #include "winnow/data/partition.h"
 #include "winnow/model/net.h"
 #include "winnow/model/script_net.h"

@@ -4,21 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <span>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "winnow/base/error.h"
-#include "winnow/base/text.h"
 #include "winnow/data/cifar.h"
 #include "winnow/data/client_sets.h"
 #include "winnow/data/idx.h"
 #include "winnow/data/image_files.h"
 #include "winnow/data/image_layouts.h"
 #include "winnow/data/label_file.h"
+#include "winnow/data/locate.h"
 #include "winnow/data/npz.h"
 #include "winnow/data/synthetic.h"
 
@@ -33,81 +31,6 @@ struct Loaded {
   std::int64_t train_total = 0;
   bool named = false;  // its class names are not mere numbers
 };
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets variables
-  return value == nullptr ? "" : value;
-}
-
-fs::path expand_home(const std::string& path) {
-  const std::string home = environment("HOME");
-  return path.starts_with("~/") && !home.empty() ? fs::path(home) / path.substr(2) : fs::path(path);
-}
-
-std::vector<fs::path> places(const DataSetInfo& info, const DataOptions& options) {
-  std::vector<fs::path> places;
-  std::vector<fs::path> roots;
-  if (!options.path.empty()) {
-    places.push_back(expand_home(options.path));
-    roots = places;
-  } else {
-    roots = data_folders();
-  }
-  for (const fs::path& root : roots) {
-    for (const std::string& usual : info.usual) {
-      places.push_back(root / usual);
-    }
-  }
-  if (options.path.empty()) {
-    places.insert(places.end(), info.system.begin(), info.system.end());
-  }
-  return places;
-}
-
-bool is_image_layout(DataLayout layout) {
-  return layout == DataLayout::image_folder || layout == DataLayout::image_list ||
-         layout == DataLayout::clothing1m || layout == DataLayout::webvision;
-}
-
-// A list file may stand for every set of image files; every other set has its own marks.
-bool holds(const DataSetInfo& info, const fs::path& place) {
-  std::error_code ignored;
-  if (!fs::is_directory(place, ignored)) {
-    const bool is_file = info.layout == DataLayout::npz || info.layout == DataLayout::clients ||
-                         info.layout == DataLayout::server || is_image_layout(info.layout);
-    return is_file && is_there(place);
-  }
-  if (info.layout == DataLayout::image_list) {
-    return false;
-  }
-  const bool any_folder =
-      info.markers.empty() && info.layout != DataLayout::npz && info.layout != DataLayout::server;
-  return any_folder || std::ranges::any_of(info.markers, [&](const std::string& marker) {
-           return is_there(place / marker);
-         });
-}
-
-[[noreturn]] void report_missing(const DataSetInfo& info, const DataPlace& place) {
-  if (place.looked.empty()) {
-    throw Error(ErrorKind::data, fmt::format("data set '{}' needs data.path", info.name),
-                info.how_to_get);
-  }
-  std::vector<std::string> looked;
-  for (const fs::path& path : place.looked) {
-    looked.push_back(path.string());
-  }
-  const bool in_folder = !info.markers.empty() && info.layout != DataLayout::npz;
-  const std::string marker = in_folder ? info.markers.front() + " in " : "";
-  throw Error(ErrorKind::data,
-              fmt::format("data set '{}' not found: looked for {}{}", info.name, marker,
-                          join(looked, ", ")),
-              info.how_to_get);
-}
 
 ImageSplit scan(const DataSetInfo& info, const fs::path& place, const DataOptions& options) {
   if (!fs::is_directory(place)) {
@@ -182,14 +105,6 @@ DataSet ask_source(const DataSetInfo& info, const fs::path& place, const DataOpt
   return source->load(place);
 }
 
-std::vector<std::string> numbers_up_to(std::int64_t count) {
-  std::vector<std::string> names;
-  for (std::int64_t number = 0; number < std::min(count, kMostClasses); ++number) {
-    names.push_back(std::to_string(number));
-  }
-  return names;
-}
-
 ClientSetOptions client_options(const DataSetInfo& info, const DataOptions& options) {
   return {.test_from = options.test_from,
           .test_share = options.test_share,
@@ -233,11 +148,6 @@ Loaded read(const DataSetInfo& info, const fs::path& place, const DataOptions& o
   }
   loaded.train_total = loaded.set.train.size();
   return loaded;
-}
-
-bool has_array(const NpzFile& file, const std::string& name) {
-  const std::vector<std::string> names = file.names();
-  return std::ranges::find(names, name) != names.end();
 }
 
 // The first `limit` samples; 0 keeps all.
@@ -312,101 +222,6 @@ std::vector<double> per_channel(std::string_view key, const std::vector<double>&
 
 }  // namespace
 
-std::vector<fs::path> data_folders() {
-  std::vector<fs::path> folders;
-  if (const std::string named = environment("WINNOW_DATA"); !named.empty()) {
-    folders.emplace_back(named);
-  }
-  folders.emplace_back("data");
-  if (const std::string home = environment("HOME"); !home.empty()) {
-    folders.push_back(fs::path(home) / ".cache" / "winnow");
-  }
-  return folders;
-}
-
-Params declare(DataOptions& options) {
-  Params params;
-  params.add("name", options.name, "name of the data set, one of `winnow list datasets`");
-  params.add("path", options.path,
-             "folder or file of the data set; empty: look in the usual places");
-  params.add("list_test", options.list_test,
-             "list of test images, if data.path is a list; empty: the list is split 80/20");
-  params.add(
-      "class_names", options.class_names,
-      "your own lists and arrays: class names in order; empty: the names that a list uses, sorted");
-  params
-      .add("layout", options.layout,
-           "arrays: whether channels come last (nhwc) or first (nchw); auto: decided by the shape")
-      .choices({"auto", "nhwc", "nchw"});
-  params
-      .add("float_range", options.float_range,
-           "arrays: value range of images stored as floats; auto: decided by the largest value")
-      .choices({"auto", "0..1", "0..255"});
-  params.add("given_labels", options.given_labels,
-             "file (.npy, .csv or .txt) with the labels that clients see instead of the true ones");
-  params.add("relabel", options.relabel,
-             "relabel.csv written by `winnow audit`: clients see its new labels in the rows marked "
-             "as accepted");
-  params
-      .add("test_from", options.test_from,
-           "clients: where test samples come from: data.test_path or the archive (own), a share of "
-           "each client's samples (share), or clients that are held out (clients); auto: own if "
-           "there are any, otherwise share")
-      .choices({"auto", "own", "share", "clients", "none"});
-  params
-      .add("test_share", options.test_share,
-           "clients: share of each client's samples, or of the clients, that is used for testing")
-      .above(0)
-      .range(0, 0.9);
-  params.add("test_path", options.test_path,
-             "clients: folder CLASS/* or list of test images; empty: none");
-  params
-      .add("image_size", options.image_size,
-           "width and height that image files are resized to; 0: the data set's own")
-      .range(0, 4096);
-  params
-      .add("train_limit", options.train_limit,
-           "use only the first N training samples, in the data set's order; 0: all")
-      .at_least(0);
-  params.add("test_limit", options.test_limit, "use only the first N test samples; 0: all")
-      .at_least(0);
-  params
-      .add("mean", options.mean,
-           "mean of each channel, for normalisation; empty: the data set's own")
-      .range(0, 1)
-      .source("spec: label-noise 0.5");
-  params
-      .add("std", options.std,
-           "standard deviation of each channel, for normalisation; empty: the data set's own")
-      .above(0)
-      .source("spec: label-noise 0.5");
-  params
-      .add("augment", options.augment,
-           "random crops and flips in training; auto: as usual for the data set")
-      .choices({"auto", "on", "off"});
-  params
-      .add("crop", options.crop,
-           "side of the random crop, which is taken inside the image; images that are not "
-           "augmented are scaled to it; 0: crops are as large as the image and taken from the "
-           "image padded by 4 pixels")
-      .range(0, 4096)
-      .source("FedCorr takes 224 of 256 on Clothing1M");
-  params.add("samples", options.samples, "synthetic: number of training samples")
-      .range(1, 10'000'000);
-  params.add("test_samples", options.test_samples, "synthetic: number of test samples")
-      .range(1, 10'000'000);
-  params.add("classes", options.classes, "synthetic: number of classes").range(2, kMostClasses);
-  params.add("channels", options.channels, "synthetic: number of channels").range(1, 16);
-  params.add("size", options.size, "synthetic: height and width of the images").range(4, 512);
-  params
-      .add("difficulty", options.difficulty,
-           "synthetic: how hard the classes are to tell apart, from 0 (trivial) to 1 (hard)")
-      .range(0, 1);
-  params.add("seed", options.seed,
-             "seed of the synthetic data set and of the 80/20 split of image files");
-  return params;
-}
-
 void read_data_options(const Json& table, const DataSets& known, DataOptions& options) {
   Params params = declare(options);
   const auto name = table.is_object() ? table.find("name") : table.end();
@@ -453,23 +268,6 @@ void visit_own_params(const DataSetInfo& info, const std::function<void(const Pa
   visit(params);
 }
 
-DataPlace locate(const DataSetInfo& info, const DataOptions& options) {
-  DataPlace place;
-  const bool made = info.layout == DataLayout::own && info.usual.empty() && info.system.empty();
-  if (info.layout == DataLayout::synthetic || (made && options.path.empty())) {
-    place.there = true;
-    return place;
-  }
-  place.looked = places(info, options);
-  const auto found = std::ranges::find_if(
-      place.looked, [&](const fs::path& candidate) { return holds(info, candidate); });
-  if (found != place.looked.end()) {
-    place.found = *found;
-    place.there = true;
-  }
-  return place;
-}
-
 // Images are moved by whole pixels and both sides alike, and a GPU keeps moves in bytes.
 void check_crop(std::int64_t crop, const DataSet& set) {
   constexpr std::int64_t kWidest = 254;
@@ -497,66 +295,6 @@ void prepare(const DataSetInfo& info, const DataOptions& options, DataSet& set) 
   validate(set);
 }
 
-// The names of the classes in an archive; none where it has no such array.
-std::vector<std::string> class_names_in(const NpzFile& file) {
-  if (!has_array(file, "class_names")) {
-    return {};
-  }
-  const NpyArray array = file.array("class_names");
-  if (array.shape().size() != 1 || array.shape()[0] < 1 || array.shape()[0] > kMostClasses) {
-    throw Error(ErrorKind::data, fmt::format("{}: shape {}, expected the names of 1 to {} classes",
-                                             array.name(), array.shape_text(), kMostClasses));
-  }
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < array.size(); ++i) {
-    names.push_back(array.text(i));
-  }
-  return names;
-}
-
-void check_same_shape(const NpzFile& file, const std::string& name, const at::Tensor& images,
-                      const at::Tensor& like) {
-  if (images.sizes().slice(1) != like.sizes().slice(1)) {
-    throw Error(ErrorKind::data,
-                fmt::format("{} are {}x{}x{}, but test_images {}x{}x{}", file.array(name).name(),
-                            images.size(1), images.size(2), images.size(3), like.size(1),
-                            like.size(2), like.size(3)));
-  }
-}
-
-ServerSet read_server_arrays(const fs::path& place, const DataOptions& options) {
-  const NpzFile file(place);
-  const ArrayOptions arrays{.layout = options.layout, .float_range = options.float_range};
-  ServerSet server;
-  DataSet& set = server.set;
-  set.class_names = options.class_names.empty() ? class_names_in(file) : options.class_names;
-  const auto samples = [&](const std::string& part) {
-    Samples read;
-    read.images = read_array_images(file.array(part + "_images"), arrays);
-    read.labels = read_array_labels(file.array(part + "_labels"), read.images.size(0),
-                                    std::ssize(set.class_names));
-    return read;
-  };
-  set.test = samples("test");
-  if (has_array(file, "validation_images")) {
-    set.validation = samples("validation");
-    check_same_shape(file, "validation_images", set.validation.images, set.test.images);
-  }
-  if (has_array(file, "public_images")) {
-    server.public_images = read_array_images(file.array("public_images"), arrays);
-    check_same_shape(file, "public_images", server.public_images, set.test.images);
-  }
-  if (set.class_names.empty()) {
-    std::int64_t most = std::ranges::max(set.test.labels);
-    for (const std::int64_t label : set.validation.labels) {
-      most = std::max(most, label);
-    }
-    set.class_names = numbers_up_to(most + 1);
-  }
-  set.classes = std::ssize(set.class_names);
-  return server;
-}
-
 }  // namespace
 
 std::int64_t clients_in(const DataOptions& options, const DataSets& known) {
@@ -577,12 +315,9 @@ DataSet load(const DataOptions& options, const DataSets& known) {
                             info.name),
                 "serve the file with: winnow serve FILE");
   }
-  const DataPlace place = locate(info, options);
-  if (!place.there) {
-    report_missing(info, place);
-  }
-  check_options(info, place.found, options);
-  Loaded loaded = read(info, place.found, options);
+  const fs::path place = locate_or_throw(info, options);
+  check_options(info, place, options);
+  Loaded loaded = read(info, place, options);
   DataSet& set = loaded.set;
   set.name = info.name;
   if (!loaded.named && std::ssize(info.class_names) == set.classes) {
@@ -613,12 +348,10 @@ ServerSet load_server_set(const DataOptions& options, const DataSets& known) {
                 fmt::format("data.name = \"{}\": a server has data.name = \"server\"", info.name),
                 "'winnow deal' makes such a file from an experiment");
   }
-  const DataPlace place = locate(info, options);
-  if (!place.there) {
-    report_missing(info, place);
-  }
-  check_options(info, place.found, options);
-  ServerSet server = read_server_arrays(place.found, options);
+  const fs::path place = locate_or_throw(info, options);
+  check_options(info, place, options);
+  ServerSet server = read_server_set(
+      place, options.class_names, {.layout = options.layout, .float_range = options.float_range});
   DataSet& set = server.set;
   set.name = info.name;
   cut(set.test, options.test_limit);

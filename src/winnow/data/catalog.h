@@ -11,44 +11,11 @@
 
 #include "winnow/base/catalog.h"
 #include "winnow/base/params.h"
+#include "winnow/data/data_options.h"
 #include "winnow/data/data_set.h"
+#include "winnow/data/server_set.h"
 
 namespace winnow {
-
-// The [data] table of an experiment.
-struct DataOptions {
-  std::string name = "fashion-mnist";
-  std::string path;
-  std::string list_test;
-  std::vector<std::string> class_names;
-  std::string layout = "auto";
-  std::string float_range = "auto";
-  std::string given_labels;
-  std::string relabel;
-  std::string test_from = "auto";
-  double test_share = 0.2;
-  std::string test_path;
-  std::int64_t image_size = 0;
-  std::int64_t train_limit = 0;
-  std::int64_t test_limit = 0;
-  std::vector<double> mean;
-  std::vector<double> std;
-  std::string augment = "auto";
-  std::int64_t crop = 0;
-  // The synthetic set.
-  std::int64_t samples = 10'000;
-  std::int64_t test_samples = 2'000;
-  std::int64_t classes = 10;
-  std::int64_t channels = 1;
-  std::int64_t size = 28;
-  double difficulty = 0.3;
-  std::uint64_t seed = 1;
-  // The parameters that the chosen set declares itself, with their values; see DataSource.
-  Json own = Json::object();
-};
-
-// Those of all sets.
-Params declare(DataOptions& options);
 
 // A data set that a program brings itself, with parameters of its own in the [data] table. Its
 // images and labels are checked like those of any other set, and the options that cut, normalise
@@ -108,22 +75,6 @@ Json values(const DataOptions& options);
 // The parameters that a set declares itself; none for most.
 void visit_own_params(const DataSetInfo& info, const std::function<void(const Params&)>& visit);
 
-// The folders below which data sets are looked for: $WINNOW_DATA, ./data and ~/.cache/winnow.
-std::vector<std::filesystem::path> data_folders();
-
-// Where a set is looked for and whether it is there. A generated set, and one of a program's own
-// without usual places, is always there and has no place; any other set without a usual place is
-// only looked for at the given path.
-struct DataPlace {
-  std::vector<std::filesystem::path> looked;
-  std::filesystem::path found;
-  bool there = false;
-};
-
-// With `path` in the options: that path, and the usual names below it. Without: the usual names
-// below the data_folders(), then the places of packages.
-DataPlace locate(const DataSetInfo& info, const DataOptions& options);
-
 // The name of the set whose samples come with the clients that hold them.
 inline constexpr const char* kSplitData = "clients";
 
@@ -133,12 +84,7 @@ std::int64_t clients_in(const DataOptions& options, const DataSets& known);
 // Finds, reads and validates a set. Throws Error(kind data) with how to get a set that is missing.
 DataSet load(const DataOptions& options, const DataSets& known);
 
-// The same of a set whose layout is `server`, which load() refuses: samples to test and to validate
-// with, images that everybody has, and none to train on.
-struct ServerSet {
-  DataSet set;
-  at::Tensor public_images = {};  // bytes, shaped as the others; undefined where there are none
-};
+// The same of a set whose layout is `server`, which load() refuses.
 ServerSet load_server_set(const DataOptions& options, const DataSets& known);
 
 }  // namespace winnow

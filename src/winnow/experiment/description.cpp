@@ -7,6 +7,7 @@
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
 #include "winnow/data/catalog.h"
+#include "winnow/data/locate.h"
 #include "winnow/data/partition.h"
 #include "winnow/experiment/experiment.h"
 #include "winnow/model/net.h"

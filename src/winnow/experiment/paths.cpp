@@ -10,7 +10,7 @@
 
 #include "winnow/base/error.h"
 #include "winnow/base/text.h"
-#include "winnow/data/catalog.h"
+#include "winnow/data/locate.h"
 
 namespace winnow {
 namespace {
