@@ -84,8 +84,7 @@ std::vector<ClientData> without_fold(const std::vector<ClientData>& clients, con
     return left;
   }
   const ClientData whole = std::move(left.front());
-  left.assign(static_cast<std::size_t>(
-                  std::min<std::int64_t>(parts, static_cast<std::int64_t>(whole.samples.size()))),
+  left.assign(static_cast<std::size_t>(std::min<std::int64_t>(parts, std::ssize(whole.samples))),
               {});
   for (std::size_t i = 0; i < whole.samples.size(); ++i) {
     ClientData& part = left[i % left.size()];

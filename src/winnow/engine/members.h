@@ -29,7 +29,7 @@ class Members {
   void serve(std::unique_ptr<ClientSide> side) { side_ = std::move(side); }
   bool served() const { return side_ != nullptr; }
 
-  std::int64_t size() const { return static_cast<std::int64_t>(clients_.size()); }
+  std::int64_t size() const { return std::ssize(clients_); }
   std::int64_t samples(std::int64_t client) const;
   // Who holds any.
   const ClientList& with_samples() const { return with_samples_; }

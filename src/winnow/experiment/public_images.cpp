@@ -34,8 +34,7 @@ at::Tensor select(const at::Tensor& images, const std::vector<std::int64_t>& pla
 
 at::Tensor of_split(const PublicOptions& options, std::uint64_t seed, const DataSet& data,
                     std::vector<std::int64_t>& left) {
-  std::vector<std::int64_t> taken =
-      draw(options, seed, static_cast<std::int64_t>(left.size()), /*spare=*/1);
+  std::vector<std::int64_t> taken = draw(options, seed, std::ssize(left), /*spare=*/1);
   for (std::int64_t& place : taken) {
     place = left[static_cast<std::size_t>(place)];
   }
@@ -61,8 +60,7 @@ at::Tensor of_folder(const PublicOptions& options, std::uint64_t seed, const Dat
   entries.insert(entries.end(), found.test.begin(), found.test.end());
   std::ranges::sort(entries, {}, &ImageEntry::file);
   std::vector<ImageEntry> taken;
-  for (const std::int64_t place :
-       draw(options, seed, static_cast<std::int64_t>(entries.size()), 0)) {
+  for (const std::int64_t place : draw(options, seed, std::ssize(entries), 0)) {
     taken.push_back(entries[static_cast<std::size_t>(place)]);
   }
   return decode_images(taken, data.height()).images;

@@ -36,8 +36,7 @@ std::vector<std::int64_t> draw_split(const Labels& labels, std::int64_t classes,
   std::vector<std::int64_t> held;
   for (std::vector<std::int64_t>& group : groups) {
     stream.shuffle(std::span(group));
-    const std::int64_t kept = static_cast<std::int64_t>(group.size()) -
-                              part_of(static_cast<std::int64_t>(group.size()), share);
+    const std::int64_t kept = std::ssize(group) - part_of(std::ssize(group), share);
     held.insert(held.end(), group.begin() + kept, group.end());
   }
   std::ranges::sort(held);
@@ -54,7 +53,7 @@ std::vector<std::int64_t> split(const ValidationOptions& options, std::uint64_t 
                 fmt::format("validation.share = {}: {} of {} samples would be held back",
                             options.share, held.size(), labels.size()));
   }
-  at::Tensor index = at::empty({static_cast<std::int64_t>(held.size())}, at::kLong);
+  at::Tensor index = at::empty({std::ssize(held)}, at::kLong);
   std::ranges::copy(held, index.data_ptr<std::int64_t>());
   data.validation.images = data.train.images.index_select(0, index);
   data.validation.labels.clear();
@@ -82,7 +81,7 @@ std::vector<std::int64_t> match_classes(const std::vector<std::string>& folders,
   if (classes.size() == folders.size()) {
     return classes;
   }
-  if (static_cast<std::int64_t>(folders.size()) != data.classes) {
+  if (std::ssize(folders) != data.classes) {
     throw Error(ErrorKind::data,
                 fmt::format("validation.path = {}: {} class folders, but {} has {} classes", path,
                             folders.size(), data.name, data.classes),

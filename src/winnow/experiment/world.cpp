@@ -107,7 +107,7 @@ void bring_together(std::vector<ClientData>& clients, Ledger& ledger) {
     all.samples.insert(all.samples.end(), client.samples.begin(), client.samples.end());
     all.given.insert(all.given.end(), client.given.begin(), client.given.end());
   }
-  ledger = ledger.of_one_client(static_cast<std::int64_t>(all.samples.size()));
+  ledger = ledger.of_one_client(std::ssize(all.samples));
   clients.clear();
   clients.push_back(std::move(all));
 }

@@ -38,7 +38,7 @@ class ClientContext {
   }
 
   std::int64_t id() const { return id_; }
-  std::int64_t size() const { return static_cast<std::int64_t>(data_.samples.size()); }
+  std::int64_t size() const { return std::ssize(data_.samples); }
   // All local samples with the labels in use.
   LocalSet local_set() const {
     return {data_.samples, memory_.trace.labels ? *memory_.trace.labels : data_.given};

@@ -28,7 +28,7 @@ ClientCensus count_client(const World& world, std::size_t id, const Distorted& d
   const auto classes = static_cast<std::size_t>(world.data.classes);
   const ClientData& client = world.clients[id];
   ClientCensus counted;
-  counted.samples = static_cast<std::int64_t>(client.samples.size());
+  counted.samples = std::ssize(client.samples);
   counted.true_counts.resize(classes);
   counted.given_counts.resize(classes);
   std::int64_t wrong = 0;

@@ -176,8 +176,7 @@ Json judge(const World& world, const Findings& findings, const Traces& traces) {
   Json json = Json::object();
   if (findings.flagged) {
     json["detection"] = to_json(detect({findings.flagged->begin(), findings.flagged->end()},
-                                       world.ledger.noisy_clients(),
-                                       static_cast<std::int64_t>(world.clients.size())));
+                                       world.ledger.noisy_clients(), std::ssize(world.clients)));
   }
   if (!findings.noise_levels.empty()) {
     json["noise_level_error"] = level_error(world, findings, traces);

@@ -36,8 +36,7 @@ Detection detect(const std::set<std::int64_t>& flagged, const std::set<std::int6
     both += noisy.contains(client) ? 1 : 0;
   }
   const auto missed = static_cast<std::int64_t>(flagged.size() + noisy.size()) - 2 * both;
-  return {static_cast<std::int64_t>(flagged.size()), share(both, flagged.size()),
-          share(both, noisy.size()),
+  return {std::ssize(flagged), share(both, flagged.size()), share(both, noisy.size()),
           share(clients - missed, static_cast<std::size_t>(clients)).value_or(1.0)};
 }
 

@@ -119,8 +119,7 @@ at::Tensor fold_segment(const LayoutPtr& layout, const FoldPlan& plan, const Str
       values = values.subspan(size);
     }
   }
-  at::Tensor folded =
-      at::empty({static_cast<std::int64_t>(plan.rules.size()) * mine.size()}, at::kFloat);
+  at::Tensor folded = at::empty({std::ssize(plan.rules) * mine.size()}, at::kFloat);
   for (std::size_t model = 0; model < means.size(); ++model) {
     means[model].write(floats_in(folded).subspan(model * size, size));
   }

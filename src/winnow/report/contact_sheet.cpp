@@ -131,7 +131,7 @@ std::string drawable(std::string_view text) {
 }
 
 std::int64_t text_width(std::string_view text) {
-  return static_cast<std::int64_t>(drawable(text).size()) * kAdvance;
+  return std::ssize(drawable(text)) * kAdvance;
 }
 
 class Canvas {

@@ -384,7 +384,7 @@ void add_run(const CheckedJson& run, const std::string& folder, const CheckedJso
   Truth truth;
   if (const auto place = run.find("partition")) {
     const std::vector<CheckedJson> all = partitions.elements();
-    const auto number = place->whole(0, static_cast<std::int64_t>(all.size()) - 1);
+    const auto number = place->whole(0, std::ssize(all) - 1);
     const CheckedJson& partition = all[static_cast<std::size_t>(number)];
     truth = truth_of(partition);
     files.push_back({folder + "/partition.svg", partition_file(partition, truth)});

@@ -23,7 +23,7 @@ constexpr std::size_t kWorthSharing = 256;
 constexpr std::size_t kMostShared = 256;
 
 at::Tensor tensor_of(const Labels& labels) {
-  at::Tensor tensor = at::empty({static_cast<std::int64_t>(labels.size())}, at::kLong);
+  at::Tensor tensor = at::empty({std::ssize(labels)}, at::kLong);
   std::ranges::copy(labels, tensor.data_ptr<std::int64_t>());
   return tensor;
 }

@@ -104,7 +104,7 @@ Accuracies accuracies(const History& history) {
       result.top5 = std::max(result.top5.value_or(0.0), *record.top5);
     }
   }
-  const auto rounds = std::min(kLastRounds, static_cast<std::int64_t>(history.size()));
+  const auto rounds = std::min(kLastRounds, std::ssize(history));
   if (std::all_of(history.end() - rounds, history.end(),
                   [](const RoundRecord& record) { return record.accuracy.has_value(); })) {
     result.last10 = mean_of_last_values(history, &RoundRecord::accuracy);

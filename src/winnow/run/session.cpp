@@ -53,7 +53,7 @@ History history_of(const Json& saved) {
   History history;
   Traffic before;
   for (const CheckedJson& record : CheckedJson(saved, "history").elements()) {
-    const auto number = static_cast<std::int64_t>(history.size()) + 1;
+    const std::int64_t number = std::ssize(history) + 1;
     record.at("round").whole(number, number);
     for (const char* share : {"accuracy", "label_precision", "label_recall", "top5"}) {
       if (const auto value = record.find(share); value && !value->is_null()) {
@@ -404,8 +404,7 @@ void Session::check_restored() const {
 
 void Session::restore(Checkpoint checkpoint) {
   History history = history_of(checkpoint.history);
-  if (checkpoint.rounds_done != static_cast<std::int64_t>(history.size()) ||
-      checkpoint.rounds_done > rounds_) {
+  if (checkpoint.rounds_done != std::ssize(history) || checkpoint.rounds_done > rounds_) {
     throw Error(ErrorKind::run,
                 fmt::format("rounds_done = {}: there are {} rounds in the history, and {} in the "
                             "experiment",

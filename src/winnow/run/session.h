@@ -44,7 +44,7 @@ class Session {
   ~Session();
 
   std::int64_t rounds() const { return rounds_; }
-  std::int64_t rounds_done() const { return static_cast<std::int64_t>(history_.size()); }
+  std::int64_t rounds_done() const { return std::ssize(history_); }
 
   // Plays the next round and evaluates when due. If it throws, the session is as it was before.
   struct Played {

@@ -17,7 +17,7 @@ Json noise_summary(const World& world) {
   std::int64_t wrong = 0;
   std::int64_t distorted = 0;
   for (const ClientData& client : world.clients) {
-    samples += static_cast<std::int64_t>(client.samples.size());
+    samples += std::ssize(client.samples);
     for (std::size_t i = 0; i < client.samples.size(); ++i) {
       const auto sample = static_cast<std::size_t>(client.samples[i]);
       wrong += client.given[i] != world.data.train.labels[sample] ? 1 : 0;

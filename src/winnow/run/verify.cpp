@@ -19,7 +19,7 @@ Verification verify_run(const std::filesystem::path& directory, const Registry& 
                 fmt::format("{} has no finished round to verify", directory.string()));
   }
   check_arithmetic(directory);
-  const auto available = static_cast<std::int64_t>(logged.size());
+  const std::int64_t available = std::ssize(logged);
   const std::int64_t total = rounds > 0 ? std::min(rounds, available) : available;
   Session session(experiment, registry, runtime, stop);
   if (available > session.rounds()) {

@@ -51,7 +51,7 @@ struct Held {
 Json images_of(const World& world, const std::vector<Held>& held,
                const std::set<std::int64_t>& distorted, Stream stream) {
   Json images = Json::array();
-  const auto count = static_cast<std::int64_t>(held.size());
+  const std::int64_t count = std::ssize(held);
   for (const std::int64_t number : stream.sample(count, std::min(kImages, count))) {
     const Held& one = held[static_cast<std::size_t>(number)];
     const ClientData& client = world.clients[static_cast<std::size_t>(one.client)];

@@ -54,7 +54,7 @@ void check_series(const CheckedJson& times) {
 void check_likeness(const CheckedJson& likeness) {
   likeness.at("of").text();
   const std::vector<CheckedJson> clients = likeness.at("clients").elements();
-  likeness.at("known").whole(static_cast<std::int64_t>(clients.size()), kLastClient + 1);
+  likeness.at("known").whole(std::ssize(clients), kLastClient + 1);
   for (const CheckedJson& client : clients) {
     client.whole(0, kLastClient);
   }

@@ -26,7 +26,7 @@ void Desk::require_place(const Identity& who) const {
 }
 
 Desk::Member& Desk::enrol(const Identity& who) {
-  const auto client = static_cast<std::int64_t>(members_.size());
+  const std::int64_t client = std::ssize(members_);
   auto member = std::make_unique<Member>();
   member->row = {.client = client, .name = who.name, .fingerprint = who.fingerprint};
   journal_.put(member->row);

@@ -183,7 +183,7 @@ std::vector<Absence> NetEngine::ask(const std::vector<Order>& orders, const Fold
   }
   std::ranges::sort(absent, {}, &Absence::client);
   traffic_.train_seconds += static_cast<double>(clock_.now() - began) / 1000.0;
-  const auto asked = static_cast<std::int64_t>(orders.size());
+  const std::int64_t asked = std::ssize(orders);
   const auto gone = std::ranges::count(absent, AbsenceReason::left, &Absence::reason);
   const std::int64_t expected = asked - gone;
   ordered_ += expected;

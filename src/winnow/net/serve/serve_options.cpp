@@ -65,7 +65,7 @@ void settle_clients(Json& tree, const std::vector<std::string>& members) {
   if (!federation.is_object()) {
     return;  // reported when the experiment is read
   }
-  const auto count = static_cast<std::int64_t>(members.size());
+  const std::int64_t count = std::ssize(members);
   const auto clients = federation.find("clients");
   if (members.empty()) {
     if (clients == federation.end()) {
@@ -189,7 +189,7 @@ ServeFile read_serve_tree(Json tree, const std::filesystem::path& folder) {
     throw Error(ErrorKind::experiment, "there are no [[members]]",
                 "name them, or set serve.enrol = \"open\" and federation.clients");
   }
-  if (static_cast<std::int64_t>(file.members.size()) > kMostMembers) {
+  if (std::ssize(file.members) > kMostMembers) {
     throw Error(ErrorKind::experiment, fmt::format("{} [[members]]: expected at most {}",
                                                    file.members.size(), kMostMembers));
   }

@@ -95,7 +95,7 @@ std::vector<double> load_matrix(const TransitionMatrix& options, const LabelNois
 // An exact share rho of the clients, ascending.
 std::vector<std::int64_t> choose_share(double rho, const LabelNoiseContext& context,
                                        Stream& stream) {
-  const auto count = exact_share(rho, static_cast<std::int64_t>(context.clients.size()));
+  const auto count = exact_share(rho, std::ssize(context.clients));
   return choose_clients(context.clients, count, stream);
 }
 
@@ -115,7 +115,7 @@ ClientNoises corrupt_share(double rho, const LabelNoiseContext& context, Stream&
 CorruptLabels take_exactly(std::shared_ptr<const Labels> human, double level) {
   return [human = std::move(human), level](std::span<const std::int64_t> samples,
                                            std::span<std::int64_t> labels, Stream& stream) {
-    const auto size = static_cast<std::int64_t>(labels.size());
+    const std::int64_t size = std::ssize(labels);
     const std::int64_t count = exact_share(level, size);
     for (const std::int64_t place : stream.sample(size, count)) {
       labels[label_index(place)] = (*human)[label_index(samples[label_index(place)])];

@@ -21,7 +21,7 @@ constexpr const char* kDistances = "distance";
 struct OwnImages {
   explicit OwnImages(const ClientContext& context, const Feed& feed) {
     const LocalSet set = context.local_set();
-    at::Tensor index = at::empty({static_cast<std::int64_t>(set.samples.size())}, at::kLong);
+    at::Tensor index = at::empty({std::ssize(set.samples)}, at::kLong);
     std::ranges::copy(set.samples, index.data_ptr<std::int64_t>());
     images = feed.images().index_select(0, index.to(feed.device())).cpu().contiguous();
     for (std::int64_t i = 0; i < images.size(0); ++i) {

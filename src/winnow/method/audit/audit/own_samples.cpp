@@ -119,7 +119,7 @@ std::vector<std::int64_t> count_labels(std::span<const std::int64_t> given, std:
 FirstSums first_sums(const OwnSamples& own, std::span<const double> gradient_norms,
                      std::int64_t least) {
   FirstSums sums(own.classes);
-  sums.samples = static_cast<std::int64_t>(own.size());
+  sums.samples = std::ssize(own);
   sums.held = count_labels(own.given, own.classes);
   std::ranges::for_each(sums.held, [least](std::int64_t& held) { held = held < least ? 0 : held; });
   for (std::size_t i = 0; i < own.size(); ++i) {

@@ -133,8 +133,8 @@ ClientList ClipFL::remaining(const Fleet& fleet) const {
 
 void ClipFL::prune(Server& server) {
   const ClientList candidates = selectable_clients(server.fleet);
-  const std::vector<std::int64_t> worst = ledger_.worst(
-      candidates, prune_count(static_cast<std::int64_t>(candidates.size())), options_.tie);
+  const std::vector<std::int64_t> worst =
+      ledger_.worst(candidates, prune_count(std::ssize(candidates)), options_.tie);
   pruned_.emplace(worst.begin(), worst.end());
   if (!worst.empty()) {
     // Who does not hear of it is not asked again all the same.

@@ -324,7 +324,7 @@ std::vector<std::int64_t> relabel_places(std::span<const double> ranks,
   if (options.candidates == Candidates::all) {
     return largest(ranks, count);
   }
-  std::vector<std::int64_t> places = largest(ranks, static_cast<std::int64_t>(ranks.size()));
+  std::vector<std::int64_t> places = largest(ranks, std::ssize(ranks));
   std::erase_if(places, [&](std::int64_t at) { return !suspects[static_cast<std::size_t>(at)]; });
   places.resize(std::min(places.size(), static_cast<std::size_t>(count)));
   return places;

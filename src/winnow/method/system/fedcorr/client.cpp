@@ -135,8 +135,7 @@ Message Client::correct(const Message& task, ClientContext& context) const {
   const std::vector<double> losses = stored_losses(context);
   const std::vector<bool> split = suspects(losses);
   const double estimate = losses.empty() ? estimate_in(context.archive()) : estimate_noise(split);
-  const std::int64_t count =
-      relabel_count(static_cast<std::int64_t>(losses.size()), estimate, options_.relabel_ratio);
+  const std::int64_t count = relabel_count(std::ssize(losses), estimate, options_.relabel_ratio);
   std::int64_t changed = 0;
   if (options_.correction && count > 0) {
     const at::Tensor outputs =

@@ -57,7 +57,7 @@ at::Tensor gradient_norm(const at::Tensor& gradient, std::int64_t norm) {
 
 std::vector<double> gradient_norms(Scorer& scorer, std::span<const std::int64_t> samples,
                                    const at::Tensor& labels, const ScoreRule& rule) {
-  const auto count = static_cast<std::int64_t>(samples.size());
+  const std::int64_t count = std::ssize(samples);
   const auto batch_labels = [&](std::int64_t start) {
     return rule.loss == ScoreTarget::label
                ? labels.narrow(0, start, std::min(rule.batch, count - start))

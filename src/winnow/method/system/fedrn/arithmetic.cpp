@@ -80,7 +80,7 @@ Reliability reliability(const Profiles& profiles, std::int64_t target, double al
 
 Likeness likeness(const Profiles& profiles, Similarity similarity, std::size_t most) {
   Likeness result{.of = similarity == Similarity::softmax ? "softmax" : "logits",
-                  .known = static_cast<std::int64_t>(profiles.size())};
+                  .known = std::ssize(profiles)};
   const std::size_t count = std::min(most, profiles.size());
   std::vector<std::vector<double>> signatures;
   std::size_t place = 0;
@@ -123,7 +123,7 @@ std::vector<std::int64_t> random_neighbours(const Profiles& profiles, std::int64
       others.push_back(client);
     }
   }
-  const auto known = static_cast<std::int64_t>(others.size());
+  const std::int64_t known = std::ssize(others);
   std::vector<std::int64_t> chosen;
   for (const std::int64_t place : stream.sample(known, std::min(count, known))) {
     chosen.push_back(others[static_cast<std::size_t>(place)]);

@@ -273,8 +273,7 @@ void FedRN::load_profiles(const Archive& archive) {
     const std::int64_t width =
         archive.bounds.classes > 0 ? archive.bounds.classes : table->second.size(1);
     const at::Tensor rows =
-        archive.tensor(kOutputs, at::kFloat, {static_cast<std::int64_t>(expertise.size()), width})
-            .contiguous();
+        archive.tensor(kOutputs, at::kFloat, {std::ssize(expertise), width}).contiguous();
     std::int64_t row = 0;
     for (const auto& [client, accuracy] : expertise) {
       take(client, accuracy, rows[row++]);
