@@ -132,6 +132,15 @@ TEST(SweepCommand, AtTheDeadlineItStopsAndContinuesLater) {
   EXPECT_FALSE(fs::exists(shop / "s/fedavg_s2")) << "nothing is begun after it";
 }
 
+TEST(SweepCommand, ADeadlineWhileTheFirstRunStartsIsNoFailure) {
+  const Workshop shop("[grid]\nseed = [1, 2]\n");
+  const Ended stopped = shop.call({"sweep", "e.toml", "--out", "s", "--deadline", "0.01"});
+  EXPECT_EQ(stopped.code, 130) << stopped.err;
+  EXPECT_THAT(stopped.err, Not(HasSubstr("failed")));
+  shop.done({"sweep", "e.toml", "--out", "s", "--quiet"});
+  EXPECT_TRUE(fs::exists(shop / "s/fedavg_s2/summary.json"));
+}
+
 TEST(SweepCommand, SlimKeepsWhatTablesNeed) {
   const Workshop shop("[grid]\nseed = [1]\n");
   shop.done({"sweep", "e.toml", "--quiet", "--slim"});

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "winnow/model/cpu/cpu_layers.h"
 #include "winnow/model/gpu/gpu_norm.h"
 #include "winnow/model/init.h"
 
@@ -40,6 +41,9 @@ at::Tensor layer_by_layer(const BatchNorm& norm, const at::Tensor& x, const Pass
   at::Tensor y = norm(x, pass);
   if (after.residual != nullptr) {
     y.add_(*after.residual);
+  }
+  if (after.relu && after.pool) {
+    return relu_pool(y);
   }
   y = after.relu ? relu_in_place(y) : y;
   return after.pool ? max_pool(y, 2) : y;
@@ -151,6 +155,18 @@ at::Tensor relu_in_place(const at::Tensor& x) {
 
 at::Tensor max_pool(const at::Tensor& x, std::int64_t size) {
   return at::max_pool2d(x, {size, size});
+}
+
+at::Tensor relu_pool(const at::Tensor& x) {
+  return has_cpu_relu_pool(x) ? cpu_relu_pool(x) : max_pool(relu_in_place(x), 2);
+}
+
+at::Tensor conv_relu_pool(const Conv& conv, const at::Tensor& x, const Pass& pass) {
+  if (conv.stride == 1 && conv.groups == 1 &&
+      has_cpu_conv_relu_pool(x, *conv.weight, or_none(conv.bias))) {
+    return cpu_conv_relu_pool(x, *conv.weight, *conv.bias, conv.padding);
+  }
+  return relu_pool(conv(x, pass));
 }
 
 at::Tensor adaptive_average_pool(const at::Tensor& x, std::int64_t size) {

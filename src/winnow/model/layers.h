@@ -109,6 +109,11 @@ at::Tensor relu_in_place(const at::Tensor& x);
 // Maximum over disjoint windows of size x size.
 at::Tensor max_pool(const at::Tensor& x, std::int64_t size);
 
+// ReLU, and the maximum over disjoint windows of 2x2; may write into `x`, as relu_in_place().
+at::Tensor relu_pool(const at::Tensor& x);
+// The same of a convolution's result.
+at::Tensor conv_relu_pool(const Conv& conv, const at::Tensor& x, const Pass& pass);
+
 // Means over size x size windows that cover a map of any size evenly, and overlap where it is
 // smaller: a single value is repeated everywhere. A map of that size is handed through.
 at::Tensor adaptive_average_pool(const at::Tensor& x, std::int64_t size);

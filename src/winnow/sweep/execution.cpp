@@ -22,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kEndOfLog = std::size_t{1} << 20;
+// A run that is told to end before it can listen has done nothing that it could save.
+constexpr int kEndedAtStart = 128 + SIGTERM;
 
 // The last error in a run's log with its hint, on one line and without the program's name.
 std::string last_words(const fs::path& log) {
@@ -305,7 +307,7 @@ void SweepExecution::collect() {
     }
     if (*code == 0) {
       finish(*child->run);
-    } else if (*code != kExitInterrupted) {
+    } else if (*code != kExitInterrupted && !(*code == kEndedAtStart && (stopped_ || late_))) {
       failures_.push_back({child->run->id, fmt::format("(exit code {}): {}", *code,
                                                        last_words(log_of(*child->run)))});
     }

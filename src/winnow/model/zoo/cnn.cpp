@@ -53,7 +53,7 @@ class Cnn2 final : public Net {
 
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
     at::Tensor x = relu_in_place(conv1_(channels_together(images), pass));
-    x = max_pool(relu_in_place(conv2_(x, pass)), 2);
+    x = conv_relu_pool(conv2_, x, pass);
     x = dropout(x, 0.25, pass).flatten(1);
     return dropout(relu_in_place(fc1_(x, pass)), 0.5, pass);
   }

@@ -28,8 +28,8 @@ class LeNet final : public Net {
   }
 
   at::Tensor features(const at::Tensor& images, const Pass& pass) const override {
-    at::Tensor x = max_pool(relu_in_place(conv1_(channels_together(images), pass)), 2);
-    x = max_pool(relu_in_place(conv2_(x, pass)), 2).flatten(1);
+    at::Tensor x = conv_relu_pool(conv1_, channels_together(images), pass);
+    x = conv_relu_pool(conv2_, x, pass).flatten(1);
     x = relu_in_place(fc1_(x, pass));
     return relu_in_place(fc2_(x, pass));
   }
