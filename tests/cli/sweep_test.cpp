@@ -134,7 +134,7 @@ TEST(SweepCommand, AtTheDeadlineItStopsAndContinuesLater) {
 
 TEST(SweepCommand, ADeadlineWhileTheFirstRunStartsIsNoFailure) {
   const Workshop shop("[grid]\nseed = [1, 2]\n");
-  const Ended stopped = shop.call({"sweep", "e.toml", "--out", "s", "--deadline", "0.01"});
+  const Ended stopped = shop.call({"sweep", "e.toml", "--out", "s", "--deadline", "0.1"});
   EXPECT_EQ(stopped.code, 130) << stopped.err;
   EXPECT_THAT(stopped.err, Not(HasSubstr("failed")));
   shop.done({"sweep", "e.toml", "--out", "s", "--quiet"});
