@@ -244,7 +244,7 @@ def table(paths, metrics=("best", "last")):
     """Compares runs and sweeps: a row for each method, setting and metric, with mean, std and the number of runs.
 
     paths     run or sweep directories, Runs or Sweeps, one or a list
-    metrics   best, last, last10, top5, participations, bytes, seconds, flag_precision, cost@80, ...
+    metrics   best, last, last10, top5, macro_f1, participations, bytes, seconds, flag_precision, cost@80, ...
     Shares are in percent.
     """
     metrics = [metrics] if isinstance(metrics, str) else list(metrics)

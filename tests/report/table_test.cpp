@@ -65,8 +65,9 @@ void expect_error(const std::vector<RunResult>& results, const TableOptions& opt
 
 TEST(Table, NamesItsMetricsAndFormats) {
   EXPECT_THAT(table_metrics(),
-              ElementsAre("best", "last", "last10", "top5", "participations", "bytes", "forward",
-                          "backward", "seconds", "flag_precision", "flag_recall", "flag_accuracy"));
+              ElementsAre("best", "last", "last10", "top5", "macro_f1", "macro_precision",
+                          "macro_recall", "participations", "bytes", "forward", "backward",
+                          "seconds", "flag_precision", "flag_recall", "flag_accuracy"));
   EXPECT_THAT(table_formats(), ElementsAre("text", "markdown", "csv", "latex", "json"));
 }
 
@@ -159,15 +160,20 @@ TEST(Table, FormatsEveryMetricInItsUnit) {
       {"backward_passes", 9'000},
       {"wall_seconds", 12.34},
       {"detection", {{"flag_precision", 0.75}, {"flag_recall", 0.6666}, {"flag_accuracy", 0.9}}},
-      {"top5", 0.995}};
+      {"top5", 0.995},
+      {"macro_f1", 0.5},
+      {"macro_precision", 0.625},
+      {"macro_recall", 0.4}};
   EXPECT_EQ(
       render({run("fedcorr", "c10", summary)}, table_metrics(), "markdown"),
-      "| method | best (%) | last (%) | last ten rounds (%) | top 5 (%) | participations | traffic "
-      "(MB) | forward passes | backward passes | wall time (s) | flag precision (%) | flag recall "
+      "| method | best (%) | last (%) | last ten rounds (%) | top 5 (%) | macro F1 (%) | macro "
+      "precision (%) | macro recall (%) | participations | traffic (MB) | forward passes | "
+      "backward passes | wall time (s) | flag precision (%) | flag recall "
       "(%) | flag accuracy (%) |\n"
-      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: "
-      "|\n"
-      "| fedcorr | 91.23 | 90.00 | 89.90 | 99.50 | 600 | 1.5 | 12000 | 9000 | 12.3 | 75.00 | 66.66 "
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | "
+      "---: | ---: | ---: |\n"
+      "| fedcorr | 91.23 | 90.00 | 89.90 | 99.50 | 50.00 | 62.50 | 40.00 | 600 | 1.5 | 12000 | "
+      "9000 | 12.3 | 75.00 | 66.66 "
       "| 90.00 "
       "|\n");
 }
@@ -541,9 +547,8 @@ TEST(Table, RefusesAnUnknownMetric) {
                "it is called flag_accuracy now");
   options.metrics = {"watermelons"};
   expect_error({}, options, ErrorKind::usage, "unknown metric 'watermelons'",
-               "known: best, last, last10, top5, participations, bytes, forward, backward, "
-               "seconds, flag_precision, "
-               "flag_recall, "
+               "known: best, last, last10, top5, macro_f1, macro_precision, macro_recall, "
+               "participations, bytes, forward, backward, seconds, flag_precision, flag_recall, "
                "flag_accuracy");
 }
 

@@ -105,13 +105,17 @@ TEST(Metrics, CsvLeavesWhatWasNotMeasuredEmpty) {
   history[1].label_precision = 0.5;
   history[1].label_recall = 0.75;
   history[1].top5 = 0.875;
+  history[1].macro_precision = 0.25;
+  history[1].macro_recall = 0.375;
+  history[1].macro_f1 = 0.3125;
   history[0].train_loss = 1.5;
   history[1].train_loss = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(metrics_csv(history),
             "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds,"
-            "label_precision,label_recall,top5,train_loss,forward_passes,backward_passes\n"
-            "1,,,10,0,0,0,0.000,,,,1.5,0,0\n"
-            "2,0.25,,20,400,300,7,2.000,0.5,0.75,0.875,,900,600\n");
+            "label_precision,label_recall,top5,train_loss,forward_passes,backward_passes,"
+            "macro_precision,macro_recall,macro_f1\n"
+            "1,,,10,0,0,0,0.000,,,,1.5,0,0,,,\n"
+            "2,0.25,,20,400,300,7,2.000,0.5,0.75,0.875,,900,600,0.25,0.375,0.3125\n");
   EXPECT_EQ(split(metrics_csv({}), '\n').size(), 2U);
 }
 
@@ -158,6 +162,13 @@ TEST(Metrics, ARecordSurvivesJson) {
   EXPECT_EQ(RoundRecord::from_json(record.to_json()).train_loss, 0.6);
   record.top5 = 0.7;
   EXPECT_EQ(RoundRecord::from_json(record.to_json()).top5, 0.7);
+  EXPECT_FALSE(record.to_json().contains("macro_f1"));
+  record.macro_precision = 0.1;
+  record.macro_recall = 0.2;
+  record.macro_f1 = 0.3;
+  EXPECT_EQ(RoundRecord::from_json(record.to_json()).macro_precision, 0.1);
+  EXPECT_EQ(RoundRecord::from_json(record.to_json()).macro_recall, 0.2);
+  EXPECT_EQ(RoundRecord::from_json(record.to_json()).macro_f1, 0.3);
   record.label_precision = 0.9;
   record.label_recall = 0.8;
   EXPECT_EQ(RoundRecord::from_json(record.to_json()).label_precision, 0.9);

@@ -116,6 +116,20 @@ TEST(Runner, TheSummaryHoldsWhatTheDesignPromises) {
   EXPECT_EQ(hash(model), summary.at("model_hash"));
 }
 
+TEST(Runner, MeasuresMeansOverTheClasses) {
+  const TestFolder folder;
+  const Json summary = start(small(), folder / "run").summary;
+  const RoundRecord last = read_history(folder / "run").back();
+  for (const auto& [name, value] : {std::pair("macro_precision", last.macro_precision),
+                                    {"macro_recall", last.macro_recall},
+                                    {"macro_f1", last.macro_f1}}) {
+    ASSERT_TRUE(value.has_value()) << name;
+    EXPECT_GT(*value, 0.0) << name;
+    EXPECT_LE(*value, 1.0) << name;
+    EXPECT_GT(summary.at(name), 0.0) << name;
+  }
+}
+
 TEST(Runner, MeasuresTop5OfMoreThanFiveClasses) {
   const TestFolder folder;
   const Json few = start(small({"data.classes=5"}), folder / "few").summary;

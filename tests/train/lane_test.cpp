@@ -409,6 +409,35 @@ TEST(Lane, ScoresAccuracyAndCrossEntropy) {
   EXPECT_DOUBLE_EQ(score.accuracy(), static_cast<double>(correct) / 30.0);
   EXPECT_EQ(score.top5(), 1.0) << "of three classes";
   EXPECT_DOUBLE_EQ(score.mean_loss(), score.loss_sum / 30.0);
+  ASSERT_EQ(score.classes.size(), 3U);
+  ClassCount sum;
+  for (const ClassCount& one : score.classes) {
+    sum.labelled += one.labelled;
+    sum.predicted += one.predicted;
+    sum.right += one.right;
+  }
+  EXPECT_EQ(sum.labelled, 30);
+  EXPECT_EQ(sum.predicted, 30);
+  EXPECT_EQ(sum.right, correct);
+}
+
+// spec: partitions M, CHECK of macro F1
+TEST(Lane, MeansOverClassesLeaveOutClassesThatNobodyHasOrSays) {
+  const std::vector<std::int64_t> labels{0, 0, 0, 0, 1, 1, 2};
+  const std::vector<std::int64_t> predicted{0, 0, 0, 1, 1, 0, 4};
+  Score score;
+  score.classes = count_classes(labels, predicted, 5);
+  const MacroScore macro = score.macro();
+  EXPECT_DOUBLE_EQ(macro.precision, (0.75 + 0.5 + 0 + 0) / 4);
+  EXPECT_DOUBLE_EQ(macro.recall, (0.75 + 0.5 + 0 + 0) / 4);
+  EXPECT_DOUBLE_EQ(macro.f1, (0.75 + 0.5 + 0 + 0) / 4);
+  Score more;
+  more.classes = count_classes(std::vector<std::int64_t>{1, 1}, std::vector<std::int64_t>{1, 0}, 5);
+  score += more;
+  EXPECT_DOUBLE_EQ(score.macro().precision, (3.0 / 5 + 2.0 / 3) / 4);
+  EXPECT_DOUBLE_EQ(score.macro().recall, (3.0 / 4 + 2.0 / 4) / 4);
+  EXPECT_DOUBLE_EQ(score.macro().f1, (6.0 / 9 + 4.0 / 7) / 4);
+  EXPECT_EQ(Score{}.macro().f1, 0.0);
 }
 
 TEST(Lane, CountsLabelsAmongTheFiveLikeliestClasses) {

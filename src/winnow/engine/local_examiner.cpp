@@ -125,9 +125,12 @@ Score LocalExaminer::evaluate_ensemble(const ModelsByClient& models) {
     }
     const at::Tensor labels =
         at::tensor(at::ArrayRef(test_.labels).slice(start, size), at::kLong).unsqueeze(1);
+    const at::Tensor said = mean.argmax(1).contiguous();
     scores[item] = {
-        mean.argmax(1, true).eq(labels).sum().item<std::int64_t>(), static_cast<std::int64_t>(size),
-        -mean.gather(1, labels).log().sum().item<double>(), count_among_five(mean, labels)};
+        said.eq(labels.squeeze(1)).sum().item<std::int64_t>(), static_cast<std::int64_t>(size),
+        -mean.gather(1, labels).log().sum().item<double>(), count_among_five(mean, labels),
+        count_classes(std::span(test_.labels).subspan(start, size),
+                      {said.data_ptr<std::int64_t>(), size}, mean.size(1))};
   };
   Score total;
   crew_.run(scores.size(), work, [&](std::size_t item) { total += scores[item]; });

@@ -1,13 +1,15 @@
 #include "winnow/mpi/mpi_examiner.h"
-#include "winnow/engine/crew.h"
-#include "winnow/engine/local_examiner.h"
-#include "winnow/engine/members.h"
 
 #include <ATen/ATen.h>
 
 #include <exception>
 #include <optional>
 #include <utility>
+
+#include "winnow/engine/crew.h"
+#include "winnow/engine/local_examiner.h"
+#include "winnow/engine/members.h"
+#include "winnow/mpi/protocol.h"
 
 namespace winnow {
 namespace {
@@ -91,7 +93,10 @@ std::vector<Score> MpiExaminer::score(const std::vector<State>& models, LocalExa
   scores[0] = beside(
       leader_, busy, [&] { return place_.examiner().score_pieces(models, on, dealt[0]); },
       [&](int rank, ByteReader& answer) {
-        scores[static_cast<std::size_t>(rank)] = answer.list<Score>();
+        const auto number = static_cast<std::size_t>(rank);
+        for (std::size_t piece = 0; piece < dealt[number].size(); ++piece) {
+          scores[number].push_back(get_score(answer));
+        }
       });
   std::vector<Score> totals(models.size());
   std::vector<std::size_t> taken(ranks);
@@ -120,7 +125,7 @@ Score MpiExaminer::evaluate_each() {
       [&] { return place_.examiner().score_each(place_.members().own_models()); },
       [&](int, ByteReader& answer) {
         for (const std::int64_t client : answer.list<std::int64_t>()) {
-          others[client] = answer.get<Score>();
+          others[client] = get_score(answer);
         }
       });
   scores.merge(others);

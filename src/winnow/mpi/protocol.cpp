@@ -74,6 +74,21 @@ std::optional<SumForm> get_form(ByteReader& bytes) {
   return kept ? std::optional(form) : std::nullopt;
 }
 
+void put(ByteWriter& bytes, const Score& score) {
+  bytes.put(score.correct).put(score.count).put(score.loss_sum).put(score.among_five);
+  bytes.list(score.classes);
+}
+
+Score get_score(ByteReader& bytes) {
+  Score score;
+  score.correct = bytes.get<std::int64_t>();
+  score.count = bytes.get<std::int64_t>();
+  score.loss_sum = bytes.get<double>();
+  score.among_five = bytes.get<std::int64_t>();
+  score.classes = bytes.list<ClassCount>();
+  return score;
+}
+
 void put(ByteWriter& bytes, const Trace& trace) {
   put_optional(bytes, trace.labels);
   put_optional(bytes, trace.last_labels);

@@ -48,6 +48,9 @@ void check_answer(ByteReader& answer, const std::string& rank);
 void put(ByteWriter& bytes, const std::optional<SumForm>& form);
 std::optional<SumForm> get_form(ByteReader& bytes);
 
+void put(ByteWriter& bytes, const Score& score);
+Score get_score(ByteReader& bytes);
+
 void put(ByteWriter& bytes, const Trace& trace);
 Trace get_trace(ByteReader& bytes);
 

@@ -151,7 +151,7 @@ void Worker::answer(Command command, ByteReader& bytes, ByteWriter& answer) {
       const auto scores = place_->examiner().score_each(members.own_models());
       answer.list(keys(scores));
       for (const auto& [client, one] : scores) {
-        answer.put(one);
+        put(answer, one);
       }
       break;
     }
@@ -341,7 +341,9 @@ void Worker::score(ByteReader& bytes, ByteWriter& answer) {
     piece.model = places.at(bytes.text());
     piece.piece = static_cast<std::size_t>(bytes.get<std::uint64_t>());
   }
-  answer.list(place_->examiner().score_pieces(states, on, pieces));
+  for (const Score& score : place_->examiner().score_pieces(states, on, pieces)) {
+    put(answer, score);
+  }
 }
 
 }  // namespace winnow

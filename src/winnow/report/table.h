@@ -36,10 +36,11 @@ struct TableOptions {
   bool by_cell = false;  // a line for each row and column that has a result or a published figure
 };
 
-// best, last, last10, top5 (percent), participations, bytes (up + down), forward and backward
-// (passes of an image through a network, by clients), seconds (wall time), flag_precision,
-// flag_recall and flag_accuracy (percent). Besides these, cost@N: participations until the accuracy
-// first reached N percent, which a summary holds under that name.
+// best, last, last10, top5, macro_f1, macro_precision, macro_recall (percent), participations,
+// bytes (up + down), forward and backward (passes of an image through a network, by clients),
+// seconds (wall time), flag_precision, flag_recall and flag_accuracy (percent). Besides these,
+// cost@N: participations until the accuracy first reached N percent, which a summary holds under
+// that name.
 const std::vector<std::string>& table_metrics();
 // The N of cost@N as a share, or nothing for another metric. Throws Error(kind usage) when N is not
 // a number from 0 to 100.

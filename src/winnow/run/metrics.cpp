@@ -50,6 +50,13 @@ Json RoundRecord::to_json() const {
   if (top5) {
     json["top5"] = *top5;
   }
+  for (const auto& [name, value] : {std::pair("macro_precision", macro_precision),
+                                    {"macro_recall", macro_recall},
+                                    {"macro_f1", macro_f1}}) {
+    if (value) {
+      json[name] = *value;
+    }
+  }
   return json;
 }
 
@@ -64,6 +71,9 @@ RoundRecord RoundRecord::from_json(const Json& json) {
   record.label_precision = optional_number(json, "label_precision");
   record.label_recall = optional_number(json, "label_recall");
   record.top5 = optional_number(json, "top5");
+  record.macro_precision = optional_number(json, "macro_precision");
+  record.macro_recall = optional_number(json, "macro_recall");
+  record.macro_f1 = optional_number(json, "macro_f1");
   record.traffic.participations = count("participations");
   record.traffic.bytes_up = count("bytes_up");
   record.traffic.bytes_down = count("bytes_down");
@@ -123,20 +133,22 @@ std::optional<std::int64_t> targeted_cost(const History& history, double target)
 
 std::string metrics_csv(const History& history) {
   return "round,accuracy,loss,participations,bytes_up,bytes_down,client_steps,seconds,"
-         "label_precision,label_recall,top5,train_loss,forward_passes,backward_passes\n" +
+         "label_precision,label_recall,top5,train_loss,forward_passes,backward_passes,"
+         "macro_precision,macro_recall,macro_f1\n" +
          metrics_lines(history, 0);
 }
 
 std::string metrics_lines(const History& history, std::size_t first) {
   std::string text;
   for (const RoundRecord& record : std::span(history).subspan(first)) {
-    text += fmt::format("{},{},{},{},{},{},{},{:.3f},{},{},{},{},{},{}\n", record.round,
-                        csv_number(record.accuracy), csv_number(record.loss),
-                        record.traffic.participations, record.traffic.bytes_up,
-                        record.traffic.bytes_down, record.traffic.client_steps, record.seconds,
-                        csv_number(record.label_precision), csv_number(record.label_recall),
-                        csv_number(record.top5), csv_number(record.train_loss),
-                        record.traffic.passes.forward, record.traffic.passes.backward);
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{:.3f},{},{},{},{},{},{},{},{},{}\n", record.round,
+        csv_number(record.accuracy), csv_number(record.loss), record.traffic.participations,
+        record.traffic.bytes_up, record.traffic.bytes_down, record.traffic.client_steps,
+        record.seconds, csv_number(record.label_precision), csv_number(record.label_recall),
+        csv_number(record.top5), csv_number(record.train_loss), record.traffic.passes.forward,
+        record.traffic.passes.backward, csv_number(record.macro_precision),
+        csv_number(record.macro_recall), csv_number(record.macro_f1));
   }
   return text;
 }

@@ -27,6 +27,10 @@ struct RoundRecord {
   // Beside the accuracy, where there are more than five classes: the share of test samples whose
   // label is among the five likeliest.
   std::optional<double> top5 = {};
+  // Means over the classes, beside the accuracy.
+  std::optional<double> macro_precision = {};
+  std::optional<double> macro_recall = {};
+  std::optional<double> macro_f1 = {};
   // What the clients of the round minimised on the labels that they trained on: the mean over all
   // samples of all their epochs, as training went on.
   std::optional<double> train_loss = {};

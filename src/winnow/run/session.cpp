@@ -55,7 +55,8 @@ History history_of(const Json& saved) {
   for (const CheckedJson& record : CheckedJson(saved, "history").elements()) {
     const std::int64_t number = std::ssize(history) + 1;
     record.at("round").whole(number, number);
-    for (const char* share : {"accuracy", "label_precision", "label_recall", "top5"}) {
+    for (const char* share : {"accuracy", "label_precision", "label_recall", "top5",
+                              "macro_precision", "macro_recall", "macro_f1"}) {
       if (const auto value = record.find(share); value && !value->is_null()) {
         value->number(0.0, 1.0);
       }
@@ -226,6 +227,10 @@ Session::Played Session::play() {
       if (setting_.classes > 5) {
         played.record.top5 = score.top5();
       }
+      const MacroScore macro = score.macro();
+      played.record.macro_precision = macro.precision;
+      played.record.macro_recall = macro.recall;
+      played.record.macro_f1 = macro.f1;
       for (const auto& [name, model] : method_->also_measured(setting_)) {
         played.notes[name] = examiner_->evaluate(model.to(prototype_.device())).accuracy();
       }

@@ -51,6 +51,17 @@ void add_selection(const History& history, Json& summary) {
   }
 }
 
+// Means over the last ten evaluated rounds.
+void add_macro(const History& history, Json& summary) {
+  for (const auto& [name, member] : {std::pair("macro_precision", &RoundRecord::macro_precision),
+                                     {"macro_recall", &RoundRecord::macro_recall},
+                                     {"macro_f1", &RoundRecord::macro_f1}}) {
+    if (const auto mean = mean_of_last_values(history, member)) {
+      summary[name] = *mean;
+    }
+  }
+}
+
 }  // namespace
 
 Json make_summary(const Session& session) {
@@ -94,6 +105,7 @@ Json make_summary(const Session& session) {
   if (measured.top5) {
     summary["top5"] = *measured.top5;
   }
+  add_macro(session.history(), summary);
   if (session.world().test_unchecked) {
     summary["test_labels"] = "unchecked";
   }

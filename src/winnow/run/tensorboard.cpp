@@ -8,10 +8,10 @@
 namespace winnow {
 namespace {
 
-constexpr std::array<const char*, 12> kTags{"accuracy",        "loss",           "train_loss",
-                                            "participations",  "bytes_up",       "bytes_down",
-                                            "client_steps",    "forward_passes", "backward_passes",
-                                            "label_precision", "label_recall",   "top5"};
+constexpr std::array<const char*, 15> kTags{
+    "accuracy",     "loss",         "train_loss",      "participations",  "bytes_up",
+    "bytes_down",   "client_steps", "forward_passes",  "backward_passes", "label_precision",
+    "label_recall", "top5",         "macro_precision", "macro_recall",    "macro_f1"};
 
 constexpr std::array<std::uint32_t, 256> make_table() {
   std::array<std::uint32_t, 256> table{};

@@ -17,7 +17,46 @@ Score& Score::operator+=(const Score& other) {
   count += other.count;
   loss_sum += other.loss_sum;
   among_five += other.among_five;
+  classes.resize(std::max(classes.size(), other.classes.size()));
+  for (std::size_t c = 0; c < other.classes.size(); ++c) {
+    classes[c].labelled += other.classes[c].labelled;
+    classes[c].predicted += other.classes[c].predicted;
+    classes[c].right += other.classes[c].right;
+  }
   return *this;
+}
+
+MacroScore Score::macro() const {
+  const auto share = [](double of, double whole) { return whole == 0.0 ? 0.0 : of / whole; };
+  MacroScore sum;
+  double seen = 0.0;
+  for (const ClassCount& one : classes) {
+    if (one.labelled + one.predicted == 0) {
+      continue;
+    }
+    const auto right = static_cast<double>(one.right);
+    const auto labelled = static_cast<double>(one.labelled);
+    const auto predicted = static_cast<double>(one.predicted);
+    ++seen;
+    sum.precision += share(right, predicted);
+    sum.recall += share(right, labelled);
+    sum.f1 += share(2.0 * right, labelled + predicted);
+  }
+  return {share(sum.precision, seen), share(sum.recall, seen), share(sum.f1, seen)};
+}
+
+std::vector<ClassCount> count_classes(std::span<const std::int64_t> labels,
+                                      std::span<const std::int64_t> predicted,
+                                      std::int64_t classes) {
+  std::vector<ClassCount> counts(static_cast<std::size_t>(classes));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto label = static_cast<std::size_t>(labels[i]);
+    const auto said = static_cast<std::size_t>(predicted[i]);
+    ++counts[label].labelled;
+    ++counts[said].predicted;
+    counts[label].right += label == said ? 1 : 0;
+  }
+  return counts;
 }
 
 std::int64_t count_among_five(const at::Tensor& values, const at::Tensor& labels) {
@@ -102,9 +141,18 @@ Score Scorer::score(const Feed& feed, const LocalSet& set, std::int64_t batch) {
   }
   const at::Tensor outputs = logits(feed, set.samples, batch);
   const at::Tensor labels = index_tensor(set.labels, feed.device());
-  return {outputs.argmax(1).eq(labels).sum().item<std::int64_t>(), set.size(),
-          losses(outputs, labels).sum(at::kDouble).item<double>(),
-          count_among_five(outputs, labels)};
+  const at::Tensor said = outputs.argmax(1).cpu().contiguous();
+  Score score;
+  score.classes = count_classes(
+      set.labels, {said.data_ptr<std::int64_t>(), static_cast<std::size_t>(said.numel())},
+      outputs.size(1));
+  for (const ClassCount& one : score.classes) {
+    score.correct += one.right;
+  }
+  score.count = set.size();
+  score.loss_sum = losses(outputs, labels).sum(at::kDouble).item<double>();
+  score.among_five = count_among_five(outputs, labels);
+  return score;
 }
 
 }  // namespace winnow

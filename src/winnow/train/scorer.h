@@ -15,12 +15,28 @@
 
 namespace winnow {
 
+// Of one class: samples with that label, those that were taken for it, and those that are both.
+struct ClassCount {
+  std::int64_t labelled = 0;
+  std::int64_t predicted = 0;
+  std::int64_t right = 0;
+};
+
+// Means over the classes that some sample has or was taken for; of a class that none was taken for
+// the precision is 0, and of one that none has the recall (spec: partitions M).
+struct MacroScore {
+  double precision = 0.0;
+  double recall = 0.0;
+  double f1 = 0.0;
+};
+
 // Correct predictions and summed cross-entropy over some samples.
 struct Score {
   std::int64_t correct = 0;
   std::int64_t count = 0;
   double loss_sum = 0.0;
-  std::int64_t among_five = 0;  // samples whose label is among the five likeliest classes
+  std::int64_t among_five = 0;           // samples whose label is among the five likeliest classes
+  std::vector<ClassCount> classes = {};  // by class
 
   Score& operator+=(const Score& other);
   double accuracy() const {
@@ -29,8 +45,14 @@ struct Score {
   double top5() const {
     return count == 0 ? 0.0 : static_cast<double>(among_five) / static_cast<double>(count);
   }
+  MacroScore macro() const;
   double mean_loss() const { return count == 0 ? 0.0 : loss_sum / static_cast<double>(count); }
 };
+
+// By class what is labelled and predicted; both are [samples].
+std::vector<ClassCount> count_classes(std::span<const std::int64_t> labels,
+                                      std::span<const std::int64_t> predicted,
+                                      std::int64_t classes);
 
 // How many rows have fewer than five values above that of their label; a value that is not a number
 // counts as above. `labels` is [rows].
