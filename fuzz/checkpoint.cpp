@@ -109,7 +109,7 @@ class Subject {
       used_ = false;
     }
     fuzz::only_errors([&] {
-      auto checkpoint = load_checkpoint(folder(), hash_, session_.crew().layout());
+      auto checkpoint = load_checkpoint(folder(), hash_, session_.global().layout);
       checkpoint->history = history;
       used_ = true;
       session_.restore(std::move(*checkpoint));
