@@ -3,7 +3,6 @@
 // input's too, as are restarts of the server and rounds that are taken back.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <sqlite3.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 #include <set>
 #include <tuple>
 
+#include "memory_disk.h"
 #include "target.h"
 #include "winnow/net/serve/desk.h"
 
@@ -49,7 +49,10 @@ struct Fixed {
   std::array<State, kMembersOfTarget> sent;
   std::array<std::array<Parcel, 2>, kMembersOfTarget> replies;  // to a train task
   Parcel score;                                                 // to a score task
+  DeskSetup setup;
   fuzz::Scratch folder;
+  Spool spool{folder.path() / "spool"};  // a desk that starts empties it
+  Metrics metrics;                       // which nobody reads
 
   Fixed() {
     const auto small = std::make_shared<const Layout>(std::vector<Slot>{{"w", {4}}, {"b", {1}}});
@@ -83,11 +86,20 @@ struct Fixed {
       }
     }
     score = pack_reply(Message("scored").set("loss", 0.5), "score", exchanges);
+    setup.federation = kFederationOfTarget;
+    setup.charter = "{}";
+    setup.charter_hash = kCharterOfTarget;
+    setup.exchanges = exchanges;
+    setup.layouts = layouts;
+    setup.deadline = kDeadline;
+    setup.samples_at_most = 1000;
+    setup.strict = true;
+    declare_server_metrics(metrics);
   }
 };
 
-const Fixed& fixed() {
-  static const Fixed made;
+Fixed& fixed() {
+  static Fixed made;
   return made;
 }
 
@@ -105,30 +117,42 @@ const Outgoing& task_of(std::int64_t round, const std::string& kind, std::size_t
   return task;
 }
 
-// One journal for all inputs, in memory: making one takes longer than most inputs. renew() makes
-// every table of it what it was when it was new.
+// One journal for all inputs, in memory: making one takes longer than most inputs. Its orders are
+// looked at beside it, as little of them as is needed: a whole row takes long to read.
 class JournalOfAll {
  public:
-  JournalOfAll() {
-    for (Statement row = beside_.statement("SELECT name FROM sqlite_master WHERE type = 'table'");
-         row.step();) {
-      tables_.push_back(row.text(0));
-    }
-    beside_.execute("ATTACH ':memory:' AS kept");
-    for (const std::string& table : tables_) {
-      beside_.execute(fmt::format("CREATE TABLE kept.as_{0} AS SELECT * FROM {0}", table).c_str());
-      renewal_.push_back(fmt::format("DELETE FROM {0}", table));
-      renewal_.push_back(fmt::format("INSERT INTO {0} SELECT * FROM kept.as_{0}", table));
-    }
-  }
+  struct Order {
+    std::int64_t id = 0;
+    std::int64_t round = 0;
+    std::int64_t attempt = 0;
+    bool accepted = false;
+    bool settled = false;
+  };
 
-  Journal& renew() {
-    Database::Transaction transaction(beside_);
-    for (const std::string& statement : renewal_) {
-      beside_.statement(statement.c_str()).run();
+  JournalOfAll() { disk_.keep(); }
+
+  // As it was when it was new.
+  void renew() { disk_.put_back(); }
+  Journal& journal() { return journal_; }
+
+  // By id.
+  std::vector<Order> orders() {
+    std::vector<Order> orders;
+    Statement row = beside_.statement(
+        "SELECT id, round, attempt, verdict = 'accepted', settled FROM orders ORDER BY id");
+    while (row.step()) {
+      orders.push_back(
+          {row.number(0), row.number(1), row.number(2), row.number(3) != 0, row.number(4) != 0});
     }
-    transaction.keep();
-    return journal_;
+    return orders;
+  }
+  bool has_accepted(std::int64_t id) {
+    return beside_.statement("SELECT 1 FROM orders WHERE id = ? AND verdict = 'accepted'")
+        .bind(id)
+        .step();
+  }
+  bool has_open() {
+    return beside_.statement("SELECT 1 FROM orders WHERE verdict = 'open'").step();
   }
 
  private:
@@ -138,23 +162,23 @@ class JournalOfAll {
     constexpr int kPages = 200;
     static std::vector<std::int64_t> pages(std::size_t{kPage} * kPages / sizeof(std::int64_t));
     return sqlite3_config(SQLITE_CONFIG_URI, 1) == SQLITE_OK &&
+           sqlite3_config(SQLITE_CONFIG_SINGLETHREAD) == SQLITE_OK &&
+           sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) == SQLITE_OK &&
            sqlite3_config(SQLITE_CONFIG_PAGECACHE, pages.data(), kPage, kPages) == SQLITE_OK &&
            sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 1200, 400) == SQLITE_OK;
   }
 
-  // A name that both connections understand; without one each would have a database of its own.
-  static const char* place() {
-    static const bool is_set_up = set_up_sqlite();  // once: it cannot be after the first connection
+  static fuzz::MemoryDisk& disk() {
+    static const bool is_set_up = set_up_sqlite();  // once: it cannot be after the first use
     fuzz::require(is_set_up, "SQLite is set up before it is used");
-    return "file:/journal?vfs=memdb";
+    return fuzz::MemoryDisk::instance();
   }
 
-  Journal journal_{place(),
+  fuzz::MemoryDisk& disk_ = disk();
+  Journal journal_{fuzz::MemoryDisk::place(),
                    JournalOwner{kFederationOfTarget, "experiment", kCharterOfTarget, "{}", "x"},
                    {"member-0", "member-1", "member-2"}};
-  Database beside_{place()};
-  std::vector<std::string> tables_;
-  std::vector<std::string> renewal_;
+  Database beside_{fuzz::MemoryDisk::place()};
 };
 
 Identity identity_of_member(std::size_t client) {
@@ -168,19 +192,7 @@ std::string process_named(char letter) {
 // The server with its members, and what has been promised to them.
 class Play {
  public:
-  explicit Play(Journal& journal) : journal_(journal) {
-    declare_server_metrics(metrics_);
-    setup_.federation = kFederationOfTarget;
-    setup_.charter = "{}";
-    setup_.charter_hash = kCharterOfTarget;
-    setup_.exchanges = fixed().exchanges;
-    setup_.layouts = fixed().layouts;
-    setup_.deadline = kDeadline;
-    setup_.samples_at_most = 1000;
-    setup_.strict = true;
-    spool_ = std::make_unique<Spool>(fixed().folder.path() / "spool");
-    restart();
-  }
+  explicit Play(JournalOfAll& all) : all_(all), journal_(all.journal()) { restart(); }
 
   void step(fuzz::Input& input) {
     const std::uint8_t what = input.byte();
@@ -216,15 +228,15 @@ class Play {
 
   // Whatever was said: what was promised holds, and a server that starts now finds it all.
   void check() {
-    for (const OrderRow& row : journal_.orders()) {
-      fuzz::require(row.verdict != OrderVerdict::accepted || promised_.contains(row.id),
+    for (const JournalOfAll::Order& order : all_.orders()) {
+      fuzz::require(!order.accepted || promised_.contains(order.id),
                     "nothing counts that its member was not told of");
     }
     restart();
     std::set<std::int64_t> counted;
-    for (const OrderRow& row : journal_.orders()) {
-      if (row.verdict == OrderVerdict::accepted) {
-        counted.insert(row.id);
+    for (const JournalOfAll::Order& order : all_.orders()) {
+      if (order.accepted) {
+        counted.insert(order.id);
       }
     }
     for (const std::int64_t id : promised_) {
@@ -237,7 +249,7 @@ class Play {
   // As after the death of the process: only the journal and the spool are left.
   void restart() {
     desk_.reset();
-    desk_ = std::make_unique<Desk>(setup_, journal_, *spool_, clock_, metrics_);
+    desk_ = std::make_unique<Desk>(fixed().setup, journal_, fixed().spool, clock_, fixed().metrics);
     begin();
     for (std::int64_t ask = 0; ask < asks_; ++ask) {
       put_out(ask);
@@ -269,9 +281,7 @@ class Play {
   void serve(std::uint8_t choice) {
     clock_.advance(static_cast<std::int64_t>(kDeadline) + 1);
     desk_->tick();
-    for (const OrderRow& row : journal_.orders()) {
-      fuzz::require(row.verdict != OrderVerdict::open, "when its time is up an order is decided");
-    }
+    fuzz::require(!all_.has_open(), "when its time is up an order is decided");
     if (choice % 4 == 0 && asks_ > 0 && round_ < kMostRounds) {
       forget(/*settled=*/true);
       desk_->settle(++round_);
@@ -283,11 +293,10 @@ class Play {
       asks_ = 0;
       begin();
     } else if (choice % 4 == 2 && asks_ > 0) {
-      const std::vector<OrderRow> rows = journal_.orders();
-      const OrderRow& row = rows.back();
-      if (row.verdict == OrderVerdict::accepted && !row.settled) {
-        desk_->refuse_by_method(row.id, "not this one");
-        forgotten_.insert(row.id);
+      const JournalOfAll::Order last = all_.orders().back();
+      if (last.accepted && !last.settled) {
+        desk_->refuse_by_method(last.id, "not this one");
+        forgotten_.insert(last.id);
       }
     } else if (asks_ < kMostAsks) {
       put_out(asks_++);
@@ -296,9 +305,10 @@ class Play {
 
   // Rows that are settled may be deleted, those that are taken back do not count.
   void forget(bool settled) {
-    for (const OrderRow& row : journal_.orders()) {
-      if (row.round == round_ && (settled || row.attempt == journal_.round(round_)->attempt)) {
-        forgotten_.insert(row.id);
+    const std::int64_t attempt = journal_.round(round_)->attempt;
+    for (const JournalOfAll::Order& order : all_.orders()) {
+      if (order.round == round_ && (settled || order.attempt == attempt)) {
+        forgotten_.insert(order.id);
       }
     }
   }
@@ -515,18 +525,13 @@ class Play {
       return;
     }
     const auto number = static_cast<std::int64_t>(id.number());
-    const std::vector<OrderRow> rows = journal_.orders();
-    const auto row = std::ranges::find(rows, number, &OrderRow::id);
-    fuzz::require(row != rows.end() && row->verdict == OrderVerdict::accepted,
-                  "what is accepted stands in the journal");
+    fuzz::require(all_.has_accepted(number), "what is accepted stands in the journal");
     promised_.insert(number);
   }
 
   StepClock clock_;
-  Metrics metrics_;
-  DeskSetup setup_;
+  JournalOfAll& all_;
   Journal& journal_;
-  std::unique_ptr<Spool> spool_;
   std::unique_ptr<Desk> desk_;
   std::int64_t round_ = 0;
   std::int64_t asks_ = 0;
@@ -545,7 +550,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     static JournalOfAll journal;
     fuzz::Input input(data, size);
-    Play play(journal.renew());
+    journal.renew();
+    Play play(journal);
     while (!input.rest().empty()) {
       play.step(input);
     }
