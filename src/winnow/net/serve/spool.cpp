@@ -71,6 +71,10 @@ void sync_spool(const fs::path& folder) {
   ::close(descriptor);
 }
 
+bool is_unwanted(const fs::path& path, const std::set<std::string>& wanted) {
+  return path.extension() == kSpoolExtension && !wanted.contains(path.stem().string());
+}
+
 bool values_are_finite(std::string_view data) {
   bool finite = true;
   for (std::size_t at = 0; at + sizeof(float) <= data.size(); at += sizeof(float)) {
@@ -169,9 +173,8 @@ fs::path Spool::path_of(const std::string& digest) const {
 void Spool::keep_only(const std::set<std::string>& wanted) const {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
-    const fs::path& path = entry.path();
-    if (path.extension() == kSpoolExtension && !wanted.contains(path.stem().string())) {
-      fs::remove(path, ignored);
+    if (is_unwanted(entry.path(), wanted)) {
+      fs::remove(entry.path(), ignored);
     }
   }
 }
@@ -196,10 +199,9 @@ void Spool::check(const std::map<std::string, std::int64_t>& wanted) const {
                   "restore it from a copy, or start a new federation with another --out");
     }
   }
-  keep_only(digests);
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
-    if (is_leftover(entry.path())) {
+    if (is_unwanted(entry.path(), digests) || is_leftover(entry.path())) {
       fs::remove(entry.path(), ignored);
     }
   }
