@@ -150,7 +150,7 @@ TEST(Winnow, TreatsWhomItDoubts) {
   EXPECT_EQ(federation.asked("train_doubted"), Ids{2});
   EXPECT_EQ(federation.asked("train"), (Ids{0, 1, 3}));
   EXPECT_EQ(federation.notes["treated"], Json{2});
-  // Its model weighs by the 60 samples that it kept: (300 * 8 + 60 * 10) / 360.
+  // Its model weighs by the 60 samples' worth that it trained on: (300 * 8 + 60 * 10) / 360.
   EXPECT_NEAR(values_of(federation.global)[0], 3000.0 / 360, 1e-5);
   const Findings found = federation.method->findings();
   EXPECT_EQ(found.flagged, Ids{2});
@@ -286,25 +286,19 @@ TEST(Winnow, RefusesForgedState) {
     make_with<Winnow>(kShort)->load(archive);
   };
   EXPECT_NO_THROW(load([](Archive&) {}));
-  const std::string evidence =
-      "evidence: expected a row without negative values for every client whose labels are doubted";
-  EXPECT_EQ(error_text([&] { load([](Archive& a) { a.tensors.erase("evidence/2"); }); }), evidence);
-  EXPECT_EQ(error_text([&] {
-              load([](Archive& a) { a.tensors["evidence/2"] = a.tensors["evidence/2"] - 9; });
-            }),
-            evidence);
+  const std::string trust =
+      "trust: expected a row of values from 0 to 1 for every client whose labels are doubted";
+  EXPECT_EQ(error_text([&] { load([](Archive& a) { a.tensors.erase("trust/2"); }); }), trust);
+  for (const double off : {-1.5, 1.5}) {
+    EXPECT_EQ(error_text([&] {
+                load([off](Archive& a) { a.tensors["trust/2"] = a.tensors["trust/2"] + off; });
+              }),
+              trust);
+  }
   EXPECT_EQ(error_kind([&] {
-              load([](Archive& a) { a.tensors["evidence/2"] = at::ones({2, 4}, at::kDouble); });
+              load([](Archive& a) { a.tensors["trust/2"] = at::ones({2, 4}, at::kDouble); });
             }),
             ErrorKind::run);
-  EXPECT_EQ(error_kind([&] {  // the table of older checkpoints
-              load([](Archive& a) { a.tensors["evidence"] = at::ones({2, 4}, at::kDouble); });
-            }),
-            ErrorKind::run);
-  EXPECT_NO_THROW(load([](Archive& a) {
-    a.tensors["evidence"] = a.tensors["evidence/2"].unsqueeze(0);
-    a.tensors.erase("evidence/2");
-  }));
   EXPECT_EQ(error_kind([&] { load([](Archive& a) { a.values["labels"]["2"]["rate"] = 2; }); }),
             ErrorKind::run);
   EXPECT_EQ(error_kind([&] { load([](Archive& a) { a.values["labels"]["2"]["kind"] = 5; }); }),

@@ -8,7 +8,6 @@ namespace {
 
 constexpr double kSpread = 0.02;      // of every flip, over all labels
 constexpr double kUnreachable = 2.0;  // above every probability
-constexpr double kBorneOut = 0.5;     // a label that is at least as likely as not
 
 }  // namespace
 
@@ -41,18 +40,15 @@ void declare(Options& options, Params& params) {
       .range(0, 1)
       .source("spec: winnow 2.2");
   params
-      .add("remedy", options.remedy,
-           {{"sift", Remedy::sift}, {"forward", Remedy::forward}, {"none", Remedy::none}},
-           "how treated clients train: on samples whose labels the evidence supports (sift), on "
-           "all samples with a loss corrected for the noise (forward), or on all samples as given "
-           "(none)")
-      .source("spec: winnow 4");
+      .add("any_kind", options.any_kind,
+           "treat clients with class-dependent noise, too, although a model's own confusions can "
+           "look like it")
+      .source("spec: winnow 2.2");
   params
-      .add("sure", options.sure,
-           "sift: probability from which a sample is trained with another class than its label; 1: "
-           "hardly ever")
-      .range(0, 1)
-      .source("spec: winnow 4.1");
+      .add("remedy", options.remedy, {{"weigh", Remedy::weigh}, {"none", Remedy::none}},
+           "how treated clients train: less on samples whose images speak against their labels "
+           "(weigh), or on all samples alike (none: labels are not examined)")
+      .source("spec: winnow 4");
   params
       .add("client_mix", options.client_mix,
            "treat the classes that a client mostly has as more likely; false: treat all classes "
@@ -90,7 +86,8 @@ bool examines(const Options& options, std::int64_t round, std::int64_t rounds) {
 }
 
 // spec: winnow 2.1
-Thresholds thresholds(const std::map<std::int64_t, ClassMeans>& clients, std::size_t classes) {
+std::vector<double> thresholds(const std::map<std::int64_t, ClassMeans>& clients,
+                               std::size_t classes) {
   std::vector<double> sum(classes, 0.0);
   std::vector<double> count(classes, 0.0);
   for (const auto& [client, own] : clients) {
@@ -99,38 +96,41 @@ Thresholds thresholds(const std::map<std::int64_t, ClassMeans>& clients, std::si
       count[c] += own.count[c];
     }
   }
-  const double all = std::accumulate(count.begin(), count.end(), 0.0);
-  Thresholds found{std::vector<double>(classes, kUnreachable), std::vector<double>(classes, 0.0)};
+  std::vector<double> found(classes, kUnreachable);
   for (std::size_t c = 0; c < classes; ++c) {
     if (count[c] > 0.0) {
-      found.values[c] = sum[c] / count[c];
-      found.shares[c] = count[c] / all;
+      found[c] = sum[c] / count[c];
     }
   }
   return found;
 }
 
 // spec: winnow 2.3
-std::vector<double> evidence(const KindFinding& finding, std::span<const double> shares,
-                             double counts, bool client_mix) {
-  const std::size_t classes = shares.size();
+std::vector<double> trust(const KindFinding& finding, const Confusion& honest, double counts,
+                          bool client_mix) {
+  const auto classes = static_cast<std::size_t>(honest.classes);
   const auto all = static_cast<double>(classes);
-  std::vector<double> evidence(classes * classes);
-  for (std::size_t j = 0; j < classes; ++j) {
-    const double held = (finding.mix[j] * counts + 1.0) / (counts + all);
-    // A class that no label names has no share to be compared with.
-    const double likelier = client_mix && shares[j] > 0.0 ? held / shares[j] : 1.0;
-    for (std::size_t i = 0; i < classes; ++i) {
-      const double flip = (1.0 - kSpread) * finding.flips[j * classes + i] + kSpread / all;
-      evidence[j * classes + i] = flip * likelier;
+  std::vector<double> trust(classes * classes);
+  std::vector<double> meant(classes);  // b_ji for one label i
+  for (std::size_t i = 0; i < classes; ++i) {
+    for (std::size_t j = 0; j < classes; ++j) {
+      const double held = client_mix ? (finding.mix[j] * counts + 1.0) / (counts + all) : 1.0 / all;
+      meant[j] = held * ((1.0 - kSpread) * finding.flips[j * classes + i] + kSpread / all);
+    }
+    const double given = std::accumulate(meant.begin(), meant.end(), 0.0);
+    for (std::size_t k = 0; k < classes; ++k) {
+      double usual = 0.0;
+      for (std::size_t j = 0; j < classes; ++j) {
+        usual += meant[j] / given * honest.rows[j * classes + k];
+      }
+      trust[i * classes + k] = std::min(1.0, honest.rows[i * classes + k] / usual);
     }
   }
-  return evidence;
+  return trust;
 }
 
 // spec: winnow 2.2
 std::map<std::int64_t, Labelling> examine(const std::map<std::int64_t, JointCounts>& counts,
-                                          std::span<const double> shares,
                                           const ByClient<Labelling>& before,
                                           const Options& options) {
   std::vector<JointCounts> all;
@@ -148,47 +148,30 @@ std::map<std::int64_t, Labelling> examine(const std::map<std::int64_t, JointCoun
     now.kind = finding.kind;
     now.rate = finding.rate;
     now.honest = finding.fit(NoiseKind::none).weight;
-    now.doubted = finding.kind != NoiseKind::none &&
+    const bool told_apart = options.any_kind || finding.kind != NoiseKind::class_dependent;
+    now.doubted = finding.kind != NoiseKind::none && told_apart &&
                   (was ? now.rate >= options.leave
                        : now.rate >= options.enter && now.honest <= options.doubt);
     if (now.doubted) {
-      now.evidence =
-          evidence(finding, shares, static_cast<double>(own.total()), options.client_mix);
+      now.trust = trust(finding, honest, static_cast<double>(own.total()), options.client_mix);
     }
   }
   return labellings;
 }
 
-std::vector<double> posterior(std::span<const float> p, std::int64_t label,
-                              std::span<const double> evidence) {
-  const std::size_t classes = p.size();
-  std::vector<double> q(classes);
-  for (std::size_t j = 0; j < classes; ++j) {
-    q[j] = static_cast<double>(p[j]) * evidence[j * classes + static_cast<std::size_t>(label)];
-  }
-  const double sum = std::accumulate(q.begin(), q.end(), 0.0);
-  if (sum > 0.0) {
-    std::ranges::for_each(q, [sum](double& share) { share /= sum; });
-  }
-  return q;
-}
-
-// spec: winnow 4.1
-Sifted sift(std::span<const float> p, std::span<const std::int64_t> labels,
-            std::span<const double> evidence, double sure) {
-  const std::size_t classes = labels.empty() ? 0 : p.size() / labels.size();
-  Sifted sifted{{labels.begin(), labels.end()}, std::vector<bool>(labels.size(), false)};
+// spec: winnow 4
+std::vector<double> shares(std::span<const float> p, std::span<const std::int64_t> labels,
+                           std::span<const double> thresholds, std::span<const double> trust) {
+  const std::size_t classes = thresholds.size();
+  std::vector<double> shares(labels.size(), 1.0);
   for (std::size_t n = 0; n < labels.size(); ++n) {
-    const std::vector<double> q = posterior(p.subspan(n * classes, classes), labels[n], evidence);
-    const auto best = std::ranges::max_element(q);
-    if (q[static_cast<std::size_t>(labels[n])] >= kBorneOut) {
-      sifted.kept[n] = true;
-    } else if (*best > 0.0 && *best >= sure) {
-      sifted.labels[n] = best - q.begin();
-      sifted.kept[n] = true;
+    const std::int64_t taken = confident_class(p.subspan(n * classes, classes), thresholds);
+    if (taken >= 0) {
+      shares[n] =
+          trust[static_cast<std::size_t>(labels[n]) * classes + static_cast<std::size_t>(taken)];
     }
   }
-  return sifted;
+  return shares;
 }
 
 }  // namespace winnow::winnowing

@@ -16,9 +16,8 @@ namespace winnow::winnowing {
 
 // What a client whose labels are doubted trains on.
 enum class Remedy {
-  sift,     // the samples whose label the evidence bears out, and those it is sure of another for
-  forward,  // all labels as given, through its noise: -log sum_j p_j T_ji
-  none,     // its labels as they are
+  weigh,  // all labels, less on those that the image speaks against
+  none,   // its labels as they are
 };
 
 // The names are those of the method's parameters. Client and server sides share them.
@@ -29,8 +28,8 @@ struct Options {
   double enter = 0.15;
   double leave = 0.08;
   double doubt = 0.05;
-  Remedy remedy = Remedy::sift;
-  double sure = 0.95;
+  bool any_kind = false;
+  Remedy remedy = Remedy::weigh;
   bool client_mix = true;
   bool guard = true;
   double against = 0.1;
@@ -51,14 +50,10 @@ struct ClassMeans {
   std::vector<double> count;
 };
 
-// The thresholds of confident learning from what clients told (spec: winnow 2.1), and the share of
-// the labels that each class has. A class that nobody has gets a threshold of 2, which no
-// probability reaches.
-struct Thresholds {
-  std::vector<double> values;
-  std::vector<double> shares;
-};
-Thresholds thresholds(const std::map<std::int64_t, ClassMeans>& clients, std::size_t classes);
+// The thresholds of confident learning from what clients told (spec: winnow 2.1). A class that
+// nobody has gets 2, which no probability reaches.
+std::vector<double> thresholds(const std::map<std::int64_t, ClassMeans>& clients,
+                               std::size_t classes);
 
 // What is known of a client's labels.
 struct Labelling {
@@ -66,8 +61,9 @@ struct Labelling {
   double rate = 0.0;     // of wrong labels
   double honest = 1.0;   // probability that there are none beyond the model's own errors
   bool doubted = false;  // whether the client is treated
-  // [true][given], for doubted clients: what a given label says of each class (spec: winnow 2.3).
-  std::vector<double> evidence = {};
+  // [given][class that models take a sample for], for doubted clients: how much a sample counts in
+  // training, 0 to 1 (spec: winnow 2.3).
+  std::vector<double> trust = {};
 
   bool operator==(const Labelling&) const = default;
 };
@@ -75,29 +71,19 @@ struct Labelling {
 // From the counts of those who answered to what is known of their labels. `before` has what was
 // known; a client is doubted from `enter` on and until its rate is below `leave`.
 std::map<std::int64_t, Labelling> examine(const std::map<std::int64_t, JointCounts>& counts,
-                                          std::span<const double> shares,
                                           const ByClient<Labelling>& before,
                                           const Options& options);
 
-// e_ji = T_ji m_j / s_j with every flip 0.98 of itself and 0.02 spread over the labels, and the mix
-// (m_j n + 1) / (n + C): no class is out of the question. Without `client_mix` m_j / s_j is left
-// out.
-std::vector<double> evidence(const KindFinding& finding, std::span<const double> shares,
-                             double counts, bool client_mix);
+// h_ik = min(1, D_ik / sum_j b_ji D_jk), b_ji in proportion to T_ji m_j: how much likelier models
+// take a sample for class k if its label i is right than they do for the client's samples of that
+// label. Every flip is 0.98 of itself and 0.02 spread over the labels, and the mix is
+// (m_j n + 1) / (n + C), or even without `client_mix`: no class is out of the question.
+std::vector<double> trust(const KindFinding& finding, const Confusion& honest, double counts,
+                          bool client_mix);
 
-// q_j proportional to p_j e_ji: how likely each class is the true one of a sample given `label`.
-// All zero where nothing is possible.
-std::vector<double> posterior(std::span<const float> p, std::int64_t label,
-                              std::span<const double> evidence);
-
-// What a doubted client makes of its samples. A label that is at least as likely as not is kept; a
-// sample for which another class is at least as likely as `sure` is kept under that one.
-struct Sifted {
-  std::vector<std::int64_t> labels;
-  std::vector<bool> kept;
-};
-// `p` are rows of probabilities, one per label.
-Sifted sift(std::span<const float> p, std::span<const std::int64_t> labels,
-            std::span<const double> evidence, double sure);
+// The share of each sample in the training of a doubted client. `p` are rows of probabilities, one
+// per label; a sample for which they are confident of no class counts fully.
+std::vector<double> shares(std::span<const float> p, std::span<const std::int64_t> labels,
+                           std::span<const double> thresholds, std::span<const double> trust);
 
 }  // namespace winnow::winnowing

@@ -3,32 +3,36 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
 #include "winnow/base/error.h"
-#include "winnow/method/clean_set.h"
 #include "winnow/method/local_training.h"
 
 namespace winnow::winnowing {
 namespace {
 
 constexpr const char* kSeen = "seen";
-constexpr double kLeastLikelihood = 1e-8;  // keeps the gradient of the logarithm finite
+constexpr const char* kThresholds = "thresholds";
+constexpr double kAgainst = 0.5;  // the share of a sample below which its label counts as suspected
 
 std::span<const float> values_of(const at::Tensor& tensor) {
   return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
 
-// What models have said of the client's samples so far.
-at::Tensor seen_by(const Message& task, const ClientContext& context) {
-  at::Tensor seen = context.recall(kSeen);
-  if (!seen.defined()) {
-    throw Error(ErrorKind::peer, fmt::format("client {} was sent '{}' without 'look' before it",
-                                             context.id(), task.kind()));
+// What the client remembers since it was sent `before`.
+at::Tensor known(const char* name, const char* before, const Message& task,
+                 const ClientContext& context) {
+  at::Tensor known = context.recall(name);
+  if (!known.defined()) {
+    throw Error(ErrorKind::peer, fmt::format("client {} was sent '{}' without '{}' before it",
+                                             context.id(), task.kind(), before));
   }
-  return seen;
+  return known;
 }
 
 // A list of the task that has as many values as there are classes, or pairs of them.
@@ -44,14 +48,16 @@ const std::vector<double>& numbers_of(const Message& task, const std::string& na
 
 }  // namespace
 
-at::Tensor forward_loss(const at::Tensor& logits, const at::Tensor& labels,
-                        const at::Tensor& evidence) {
-  const at::Tensor likely = evidence.index_select(1, labels).t();
-  return -(logits.softmax(1) * likely).sum(1).clamp_min(kLeastLikelihood).log().mean();
+// spec: winnow 4
+at::Tensor WeighedCrossEntropy::loss(const Batch& batch, const Models& models) const {
+  const at::Tensor p = (models.logits(0, batch.images) / temperature_).log_softmax(1);
+  const at::Tensor given = p.gather(1, batch.labels.unsqueeze(1)).squeeze(1);
+  const at::Tensor likelihood = given * (1.0 - label_smoothing_) + p.mean(1) * label_smoothing_;
+  return -(likelihood * weights_.index_select(0, batch.entries)).mean();
 }
 
-at::Tensor ForwardLoss::loss(const Batch& batch, const Models& models) const {
-  return forward_loss(models.logits(0, batch.images), batch.labels, evidence_);
+std::string WeighedCrossEntropy::signature() const {
+  return fmt::format("winnow weighed {} {}", label_smoothing_, temperature_);
 }
 
 Client::Client(Options options, std::unique_ptr<ClientSide> base)
@@ -67,8 +73,7 @@ Message Client::handle(const Message& task, ClientContext& context) const {
   if (task.kind() == "train_doubted") {
     return train_doubted(task, context);
   }
-  context.trace().selected.reset();  // everything is trained on, as it was given
-  context.trace().last_labels.reset();
+  context.trace().suspected.reset();  // everything is trained on alike
   return context.as_base([&](ClientContext& base) { return base_->handle(task, base); });
 }
 
@@ -79,6 +84,7 @@ void Client::check_memory(ClientContext& context) const {
       (seen.min().item<float>() < 0.0F || seen.max().item<float>() > 1.0F)) {
     throw Error(ErrorKind::run, "seen: expected probabilities");
   }
+  context.archive().tensor(kThresholds, at::kDouble, {context.classes()});
   context.as_base([&](ClientContext& base) { base_->check_memory(base); });
 }
 
@@ -118,9 +124,10 @@ Message Client::look(const Message& task, ClientContext& context) const {
 
 // spec: winnow 2.1
 Message Client::count(const Message& task, ClientContext& context) {
-  const at::Tensor seen = seen_by(task, context);
+  const at::Tensor seen = known(kSeen, "look", task, context);
   const std::int64_t classes = seen.size(1);
   const std::vector<double>& bars = numbers_of(task, "thresholds", classes);
+  context.remember(kThresholds, at::tensor(bars, at::kDouble));
   const LocalSet set = context.local_set();
   const std::span<const float> values = values_of(seen);
   JointCounts counts(classes);
@@ -139,31 +146,42 @@ Message Client::count(const Message& task, ClientContext& context) {
 
 // spec: winnow 4
 Message Client::train_doubted(const Message& task, ClientContext& context) const {
-  const at::Tensor seen = seen_by(task, context);
+  const at::Tensor seen = known(kSeen, "look", task, context);
+  const at::Tensor bars = known(kThresholds, "count", task, context);
   const std::int64_t classes = seen.size(1);
-  const std::vector<double>& evidence = numbers_of(task, "evidence", classes * classes);
+  const std::vector<double>& trust = numbers_of(task, "trust", classes * classes);
   const auto& start = task.get<State>("model");
-  std::uint32_t samples = 0;
-  State trained;
-  if (options_.remedy == Remedy::forward) {
-    at::Tensor rows = at::tensor(evidence, at::kDouble).view({classes, classes});
-    rows = (rows / rows.max().clamp_min(kLeastLikelihood)).to(at::kFloat);
-    const at::Tensor buffer =
-        fill(context.trainer(), "winnow.evidence", rows).narrow(0, 0, classes);
-    context.options().mixup = 0.0;  // a mixture was given no label of its own
-    trained = context.train_by(ForwardLoss(buffer), start, round_of(task));
-    samples = static_cast<std::uint32_t>(context.size());
-  } else {
-    const LocalSet set = context.local_set();
-    Sifted sifted =
-        sift(values_of(seen_now(seen, start, context)), set.labels, evidence, options_.sure);
-    const Subset kept({set.samples, sifted.labels}, sifted.kept);
-    trained = context.train(start, kept.set(), round_of(task), {}).state;
-    samples = static_cast<std::uint32_t>(kept.set().size());
-    context.trace().selected = std::move(sifted.kept);
-    context.trace().last_labels = std::move(sifted.labels);
+  const LocalSet set = context.local_set();
+  const std::vector<double> share =
+      shares(values_of(seen_now(seen, start, context)), set.labels,
+             {bars.data_ptr<double>(), static_cast<std::size_t>(classes)}, trust);
+  const double total = std::accumulate(share.begin(), share.end(), 0.0);
+  State trained =
+      total > 0.0 ? train_weighed(share, total, start, round_of(task), context) : start.clone();
+  std::vector<bool> suspected(share.size());
+  for (std::size_t n = 0; n < share.size(); ++n) {
+    suspected[n] = share[n] < kAgainst;
   }
-  return Message("train_doubted_done").set("model", std::move(trained)).set("samples", samples);
+  context.trace().suspected = std::move(suspected);
+  return Message("train_doubted_done")
+      .set("model", std::move(trained))
+      .set("samples", static_cast<std::uint32_t>(std::lround(total)));
+}
+
+State Client::train_weighed(const std::vector<double>& share, double total, const State& start,
+                            std::int64_t round, ClientContext& context) {
+  context.options().mixup = 0.0;  // a mixture has no label of its own to be trusted
+  const TrainKey key = context.key(round);
+  const Plan plan = make_plan(context.local_set(), context.options(), context.augment(), key);
+  const double mean = total / static_cast<double>(share.size());
+  const at::Tensor weights = (at::tensor(share, at::kDouble) / mean).to(at::kFloat);
+  Trainer& trainer = context.trainer();
+  const WeighedCrossEntropy objective(
+      fill(trainer, "winnow.weights", weights.index_select(0, plan.place.cpu())),
+      context.options());
+  trainer.begin({start}, key);
+  trainer.take_steps(plan, objective, stepping(context.options(), round));
+  return trainer.finished_model();
 }
 
 }  // namespace winnow::winnowing

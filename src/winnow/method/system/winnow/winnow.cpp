@@ -17,7 +17,7 @@ namespace winnow {
 namespace {
 
 constexpr const char* kLabelsColumn = "labels";
-constexpr const char* kEvidenceColumn = "evidence";
+constexpr const char* kTrustColumn = "trust";
 constexpr const char* kConductColumn = "conduct";
 
 JointCounts counts_of(const std::vector<double>& told, std::int64_t classes) {
@@ -84,10 +84,12 @@ std::vector<Exchange> Winnow::exchanges(const Setting& setting) const {
   exchanges.push_back(
       {"train_doubted",
        {field::round(), field::global_model(),
-        field::numbers("evidence", "what a label of this client says about each class", pairs)
-            .at_least(0)},
+        field::numbers("trust",
+                       "how much a sample counts, by its label and the class models take it for",
+                       pairs)
+            .between(0, 1)},
        "train_doubted_done",
-       {field::trained_model(), field::whole("samples", "how many of its samples it trained on")
+       {field::trained_model(), field::whole("samples", "how many samples' worth it trained on")
                                     .counting(Counts::some_samples)}});
   return exchanges;
 }
@@ -101,7 +103,7 @@ Message Winnow::task(const Round& round, std::int64_t client) const {
   if (!doubted(client)) {
     return base_->task(round, client);
   }
-  return round.task("train_doubted").set("evidence", labels_.at(client).evidence);
+  return round.task("train_doubted").set("trust", labels_.at(client).trust);
 }
 
 void Winnow::play(std::int64_t number, Server& server) {
@@ -179,18 +181,18 @@ void Winnow::examine(std::int64_t number, Server& server) {
         told[client] = {reply.get<std::vector<double>>("mean"),
                         reply.get<std::vector<double>>("count")};
       });
-  const winnowing::Thresholds bars = winnowing::thresholds(told, static_cast<std::size_t>(classes));
+  const std::vector<double> bars = winnowing::thresholds(told, static_cast<std::size_t>(classes));
   std::vector<std::int64_t> lookers;
   for (const auto& [client, own] : told) {
     lookers.push_back(client);
   }
   std::map<std::int64_t, JointCounts> counts;
   round.ask(
-      lookers, [&](std::int64_t) { return Message("count").set("thresholds", bars.values); }, rules,
+      lookers, [&](std::int64_t) { return Message("count").set("thresholds", bars); }, rules,
       [&](std::int64_t client, const Message& reply) {
         counts.emplace(client, counts_of(reply.get<std::vector<double>>("counts"), classes));
       });
-  for (auto& [client, labelling] : winnowing::examine(counts, bars.shares, labels_, options_)) {
+  for (auto& [client, labelling] : winnowing::examine(counts, labels_, options_)) {
     labels_[client] = std::move(labelling);
   }
   std::vector<std::int64_t> unjudged;
@@ -257,8 +259,8 @@ void Winnow::save(Archive& archive) const {
                 {"honest", labelling.honest},
                 {"doubted", labelling.doubted}};
   });
-  archive.put_column(kEvidenceColumn, labels_, [](const winnowing::Labelling& labelling) {
-    return at::tensor(labelling.evidence, at::kDouble);
+  archive.put_column(kTrustColumn, labels_, [](const winnowing::Labelling& labelling) {
+    return at::tensor(labelling.trust, at::kDouble);
   });
   archive.put_column(kConductColumn, conduct_, [](const Conduct& own) {
     return Json{{"cosine", own.cosine}, {"course", own.course}, {"left_out", own.left_out}};
@@ -274,29 +276,21 @@ ByClient<winnowing::Labelling> Winnow::read_labels(const Archive& archive) {
     labelling.doubted = saved.at("doubted").truth();
     return labelling;
   });
-  const std::int64_t doubts =
-      std::ranges::count_if(labels, [](const auto& known) { return known.second.doubted; });
   const std::int64_t pairs = archive.bounds.classes * archive.bounds.classes;
-  // Older checkpoints have one table of all clients.
-  const bool is_table = archive.tensors.contains(kEvidenceColumn);
-  const at::Tensor table =
-      is_table ? archive.tensor(kEvidenceColumn, at::kDouble, {doubts, pairs}) : at::Tensor();
-  std::int64_t row = 0;
   for (auto& [client, labelling] : labels) {
     if (!labelling.doubted) {
       continue;
     }
-    const at::Tensor evidence =
-        is_table
-            ? table[row++].contiguous()
-            : archive.tensor(fmt::format("{}/{}", kEvidenceColumn, client), at::kDouble, {pairs});
-    if (!evidence.defined() || evidence.numel() == 0 || evidence.min().item<double>() < 0.0) {
+    const at::Tensor trust =
+        archive.tensor(fmt::format("{}/{}", kTrustColumn, client), at::kDouble, {pairs});
+    if (!trust.defined() || trust.numel() == 0 || trust.min().item<double>() < 0.0 ||
+        trust.max().item<double>() > 1.0) {
       throw Error(ErrorKind::run,
-                  "evidence: expected a row without negative values for every client whose "
-                  "labels are doubted");
+                  "trust: expected a row of values from 0 to 1 for every client whose labels are "
+                  "doubted");
     }
-    const auto* first = evidence.data_ptr<double>();
-    labelling.evidence.assign(first, first + pairs);
+    const auto* first = trust.data_ptr<double>();
+    labelling.trust.assign(first, first + pairs);
   }
   return labels;
 }
